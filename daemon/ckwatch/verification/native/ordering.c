@@ -224,7 +224,8 @@ static const Instruction *instruction_of(const Ordering *o, uint32_t site) {
   return site ? &o->launch->code->instructions[site - 1] : NULL;
 }
 
-static const uint32_t *workgroup_of(const Ordering *o, uint32_t group) { return o->groups[group - o->before - 1].id; }
+static GroupOrder *order_of(const Ordering *o, uint32_t group) { return &o->groups[group - o->before - 1]; }
+static const uint32_t *workgroup_of(const Ordering *o, uint32_t group) { return order_of(o, group)->id; }
 
 /* By a wave of another workgroup than the one that is executed. */
 static void report_of(const Ordering *o, const uint32_t workgroup[3], const Finding *f) {
@@ -387,12 +388,14 @@ static inline bool is_of(const Ordering *o, Access a) { /* this launch */
   return group_in(a) > o->before && group_in(a) - o->before <= o->count;
 }
 
+static inline bool is_foreign(const GroupOrder *g, Access a) { return is_of(g->ordering, a) && group_in(a) != g->group; }
+
 static inline bool covers(const Released *r, Access a) {
   return r && clock_in(a) <= (a & IN_CACHE ? r->all : r->past_caches);
 }
 
 static inline bool is_before(const GroupOrder *g, Access a, bool past_caches) {
-  if (group_in(a) == g->group || !is_of(g->ordering, a)) return true;
+  if (!is_foreign(g, a)) return true;
   return covers(released_by(&g->acquired, group_in(a)), a) ||
          (past_caches && covers(released_by(&g->pending, group_in(a)), a));
 }
@@ -423,15 +426,9 @@ static inline bool may_be_atomic_store(const Launch *launch, Access write) {
 
 /* ---- Reads ------------------------------------------------------------------------------------------------------- */
 static void note_read(const GroupOrder *g, RegionAccesses *a, uint64_t n, Access mine) {
-  Access one = seen(&a->reads[n][0]), other;
-  if (!is_of(g->ordering, one) || is_before(g, one, false)) {
-    if (group_in(one) == g->group && (one & BY_ATOMIC) < (mine & BY_ATOMIC)) mine &= ~(Access)BY_ATOMIC;
-    set(&a->reads[n][0], mine);
-    return;
-  }
-  other = seen(&a->reads[n][1]);
-  if (group_in(other) == g->group && (other & BY_ATOMIC) < (mine & BY_ATOMIC)) mine &= ~(Access)BY_ATOMIC;
-  set(&a->reads[n][1], mine);
+  Access *at = &a->reads[n][!is_before(g, seen(&a->reads[n][0]), false)], there = seen(at);
+  if (group_in(there) == g->group && !(there & BY_ATOMIC)) mine &= ~(Access)BY_ATOMIC; /* the plain read counts */
+  set(at, mine);
 }
 
 static NO_INLINE void check_read(const Use *u, Access write, unsigned mask, bool past_caches) {
@@ -456,7 +453,7 @@ static inline void read_lane(Wave *w, const Instruction *i, RegionAccesses *a, u
     Access now = mine | (Access)mask_of_word(word, at, bytes) << MASK_SHIFT;
     if (written) {
       Access write = seen(&a->writes[n]);
-      if (group_in(write) != g->group && is_of(g->ordering, write))
+      if (is_foreign(g, write))
         check_read(&(Use){w, i, lane, at, bytes}, write, mask_in(now), mine & BY_ATOMIC);
       if (mine & BY_ATOMIC) acquire(g, word, write);
     }
@@ -524,7 +521,7 @@ static void publish(GroupOrder *g, uint64_t word);
 /* True where another workgroup has written what this one is about to write: seen once it has, or not at all. */
 static NO_INLINE bool writes_the_same(const GroupOrder *g, Access write, uint64_t at, const void *value, uint64_t bytes) {
   enum { PATIENCE = 1000 };
-  const GroupOrder *other = &g->ordering->groups[group_in(write) - g->ordering->before - 1];
+  const GroupOrder *other = order_of(g->ordering, group_in(write));
   for (int n = 0; other->is_storing; n++) {
     if (n == PATIENCE) return true; /* it may wait for this one */
     sched_yield();
@@ -538,9 +535,8 @@ static void write_word(const Use *u, RegionAccesses *a, uint64_t word, Access mi
   uint64_t n = word - a->first_word;
   bool same_value = mine & SAME_VALUE, maybe_atomic = past_caches || may_be_atomic_store(launch, mine);
   Access write = seen(&a->writes[n]);
-  bool foreign = is_of(g->ordering, write) && group_in(write) != g->group;
-  if (foreign && !same_value && mask_in(write) & mask_in(mine) && !(maybe_atomic && write & BY_ATOMIC) &&
-      !is_before(g, write, past_caches))
+  bool unordered = !is_before(g, write, past_caches);
+  if (unordered && !same_value && mask_in(write) & mask_in(mine) && !(maybe_atomic && write & BY_ATOMIC))
     report_two_writes(u, write);
   for (int k = 0; k < 2 && !same_value; k++) {
     Access read = seen(&a->reads[n][k]);
@@ -548,13 +544,11 @@ static void write_word(const Use *u, RegionAccesses *a, uint64_t word, Access mi
       continue;
     report_write_of_read(u, read);
   }
-  if (foreign && same_value && !(write & SAME_VALUE) && !is_before(g, write, past_caches)) return;
+  if (unordered && same_value && !(write & SAME_VALUE)) return;
   if (group_in(write) == g->group && clock_in(write) == g->now && (write & 7) == (mine & 7))
     mine |= write & (15 << MASK_SHIFT);
   set(&a->writes[n], mine);
 }
-
-static inline bool is_foreign(const GroupOrder *g, Access a) { return is_of(g->ordering, a) && group_in(a) != g->group; }
 
 static void write_lane(Wave *w, const Instruction *i, RegionAccesses *a, uint64_t at, unsigned bytes, const void *values,
                        int lane, Access mine) {
@@ -618,29 +612,28 @@ void order_store(Wave *w, const Instruction *i, const Places *p, uint32_t detail
 void order_stored(Wave *w) { w->group->order->is_storing = false; }
 
 /* ---- Atomic operations, and what they tell ----------------------------------------------------------------------- */
-static Shard *shard_of(Ordering *o, uint64_t word, uint64_t *hash) {
-  *hash = word * 0x9e3779b97f4a7c15ull;
-  return &o->shards[*hash >> 58];
-}
+static uint64_t hash_of(uint64_t word) { return word * 0x9e3779b97f4a7c15ull; }
+static Shard *shard_of(Ordering *o, uint64_t word) { return &o->shards[hash_of(word) >> 58]; }
+static uint32_t slot_of(const Shard *s, uint64_t word) { return (uint32_t)(hash_of(word) >> 20) & (s->room - 1); }
 
 /* Under the shard's lock; NULL where nothing was published, or could be. */
-static Published *published_for(Ordering *o, Shard *s, uint64_t hash, uint64_t word, bool make) {
+static Published *published_for(Ordering *o, Shard *s, uint64_t word, bool make) {
   if (make && 2 * s->count >= s->room) {
-    uint32_t room = s->room ? 2 * s->room : 16;
-    Published **slots = calloc(room, sizeof(Published *));
-    if (!slots) abort();
+    Shard larger = {.room = s->room ? 2 * s->room : 16};
+    larger.slots = calloc(larger.room, sizeof(Published *));
+    if (!larger.slots) abort();
     for (uint32_t n = 0; n < s->room; n++) {
       if (!s->slots[n]) continue;
-      uint32_t at = (uint32_t)((s->slots[n]->address * 0x9e3779b97f4a7c15ull) >> 20) & (room - 1);
-      while (slots[at]) at = (at + 1) & (room - 1);
-      slots[at] = s->slots[n];
+      uint32_t at = slot_of(&larger, s->slots[n]->address);
+      while (larger.slots[at]) at = (at + 1) & (larger.room - 1);
+      larger.slots[at] = s->slots[n];
     }
     free(s->slots);
-    s->slots = slots;
-    s->room = room;
+    s->slots = larger.slots;
+    s->room = larger.room;
   }
   if (!s->room) return NULL;
-  uint32_t at = (uint32_t)(hash >> 20) & (s->room - 1);
+  uint32_t at = slot_of(s, word);
   for (; s->slots[at]; at = (at + 1) & (s->room - 1))
     if (s->slots[at]->address == word) return s->slots[at];
   if (!make) return NULL;
@@ -658,10 +651,9 @@ static Published *published_for(Ordering *o, Shard *s, uint64_t hash, uint64_t w
 static void publish(GroupOrder *g, uint64_t word) {
   Ordering *o = g->ordering;
   if (o->is_over || !(g->all | g->past_caches | g->acquired.count)) return;
-  uint64_t hash;
-  Shard *s = shard_of(o, word, &hash);
+  Shard *s = shard_of(o, word);
   pthread_mutex_lock(&s->lock);
-  Published *p = published_for(o, s, hash, word, true);
+  Published *p = published_for(o, s, word, true);
   if (p) {
     join_one(&p->clocks, (Released){g->group, g->all, g->past_caches});
     if (g->acquired.count) join(&p->clocks, &g->acquired);
@@ -676,10 +668,9 @@ static void publish(GroupOrder *g, uint64_t word) {
 static void acquire(GroupOrder *g, uint64_t word, Access write) {
   Ordering *o = g->ordering;
   if (o->is_over) return;
-  uint64_t hash;
-  Shard *s = shard_of(o, word, &hash);
+  Shard *s = shard_of(o, word);
   pthread_mutex_lock(&s->lock);
-  Published *p = published_for(o, s, hash, word, false);
+  Published *p = published_for(o, s, word, false);
   if (p && (g->last_address != word || g->last_version != p->version)) {
     g->last_address = word;
     g->last_version = p->version;
@@ -687,10 +678,8 @@ static void acquire(GroupOrder *g, uint64_t word, Access write) {
     o->joined += g->pending.count;
   }
   pthread_mutex_unlock(&s->lock);
-  if (has_scoped_stores(o->launch) || !is_of(o, write) || group_in(write) == g->group ||
-      write & BY_ATOMIC)
-    return;
-  GroupOrder *other = &o->groups[group_in(write) - o->before - 1];
+  if (has_scoped_stores(o->launch) || !is_foreign(g, write) || write & BY_ATOMIC) return;
+  GroupOrder *other = order_of(o, group_in(write));
   uint32_t released = clock_in(write) - 1;
   const Released *known = released_by(&g->pending, group_in(write));
   if (known && known->all >= released) return;
@@ -729,10 +718,9 @@ void order_before_atomic(Wave *w, uint64_t at, Operation operation) {
 void order_atomic(Wave *w, const Instruction *i, const Region *region, uint64_t at, Operation operation, unsigned bytes,
                   bool changed, bool returns, int lane) {
   GroupOrder *g = w->group->order;
-  RegionAccesses *a = accesses_of(g->ordering, region);
+  RegionAccesses *a = begin_writes(w, region);
   if (!a) return;
   returns &= !is_of_floats(operation); /* sums, that tell nothing */
-  if (a->written < g->group) a->written = g->group;
   Use use = {w, i, lane, at, bytes};
   if (changed) begin_write(g);
   for (uint64_t word = at / 4, last = (at + bytes - 1) / 4; word <= last; word++) {
@@ -755,13 +743,6 @@ void order_wait(Wave *w) {
   g->waited = true;
 }
 
-void order_write_back(Wave *w) {
-  GroupOrder *g = w->group->order;
-  if (!g) return;
-  g->written_back = g->now;
-  g->waited = true;
-}
-
 void order_invalidate(Wave *w) {
   GroupOrder *g = w->group->order;
   if (!g || !g->pending.count) return;
@@ -775,7 +756,10 @@ void order_invalidate(Wave *w) {
 
 /* Of agent scope or wider: sc1 where there are scopes. */
 void execute_write_back(Wave *w, const Instruction *i) {
-  if (i->sc1) order_write_back(w);
+  GroupOrder *g = w->group->order;
+  if (!g || !i->sc1) return;
+  g->written_back = g->now; /* others will see it after the next wait */
+  g->waited = true;
 }
 void execute_invalidate(Wave *w, const Instruction *i) {
   if (i->sc1 || !needs_write_back(w->launch)) order_invalidate(w);

@@ -24,7 +24,6 @@ void order_atomic(Wave *w, const Instruction *i, const Region *region, uint64_t 
                   bool changed, bool returns, int lane);
 
 void order_wait(Wave *w);       /* no store of the wave is on its way */
-void order_write_back(Wave *w); /* other workgroups will see what has been stored, after the next wait */
 void order_invalidate(Wave *w); /* what is read from here on is as new as what atomics have read */
 Execute execute_write_back, execute_invalidate;
 Execute execute_invalidate_and_count; /* as gfx12 does */
