@@ -22,6 +22,7 @@ from anyio import to_thread
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.async_processes import Launcher, ProcessResult, run_process
 from ckwatch.system.user_files import read_file
+from ckwatch.verification.kept_folders import take, use
 
 FOLDER = "emulator"
 """The store's folder of the library."""
@@ -74,7 +75,7 @@ async def build_library(
     names = await to_thread.run_sync(_folder_names, tuple(dict.fromkeys(compilers)))
     libraries = {compiler: folder / name / LIBRARY for compiler, name in names.items()}
     for library in libraries.values():
-        if await to_thread.run_sync(_use, library):
+        if await to_thread.run_sync(use, library):
             return library
     failures = []
     on_build()
@@ -108,7 +109,7 @@ async def _build(compiler: str, library: Path, environment: Mapping[str, str], l
         _require(compiler, done)
         await run(*(f"{source.stem}.o" for source in sources), "-o", LIBRARY, *LINK_FLAGS)
         _require(compiler, done)
-        await to_thread.run_sync(_take, work, library.parent)
+        await to_thread.run_sync(_take, work, library)
     except OSError as error:
         raise CkwatchError(f"the emulator cannot be stored in {library.parent}: {error}") from error
     finally:
@@ -123,29 +124,10 @@ def _require(compiler: str, done: list[ProcessResult]) -> None:
             raise CkwatchError(f"{compiler} cannot build the emulator: {first or result.exit_reason.value}")
 
 
-def _use(library: Path) -> bool:
-    """Return True if the library is there, which counts as a use of it."""
-    with suppress(OSError):
-        os.utime(library.parent)
-    return library.is_file()
-
-
-def _prune(folder: Path) -> None:
-    with suppress(OSError):
-        built = sorted(folder.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)
-        for entry in built[KEPT:]:
-            shutil.rmtree(entry, ignore_errors=True)
-
-
-def _take(work: Path, folder: Path) -> None:
-    """Put the finished folder in place in one step; another process may have been first."""
+def _take(work: Path, library: Path) -> None:
     for entry in work.glob("*.o"):
         entry.unlink()
-    with suppress(FileExistsError, OSError):
-        work.rename(folder)
-    if not (folder / LIBRARY).is_file():
-        raise OSError(f"{folder} cannot be made")
-    _prune(folder.parent)
+    take(work, library, KEPT)
 
 
 def _folder_names(compilers: Iterable[str]) -> dict[str, str]:

@@ -9,7 +9,6 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.async_processes import Launcher, ProcessResult, run_process
 from ckwatch.system.user_files import BINARY_LIMIT_BYTES, read_file
+from ckwatch.verification.kept_folders import take, use
 
 FOLDER = "programs"
 """The store's folder of programs."""
@@ -87,7 +87,7 @@ async def build_program(
             return _failed(done)
         key = await to_thread.run_sync(_key, text, [toolchain.identity, *command])
         stored = folder / key / source.stem
-        if await to_thread.run_sync(_use, stored):
+        if await to_thread.run_sync(use, stored):
             return BuiltProgram(stored)
         on_build()
         done = await run(*command, *toolchain.link_arguments, "-o", str(program))
@@ -116,19 +116,6 @@ def _key(text: Path, made_by: Sequence[str]) -> str:
     return digest.hexdigest()[:24]
 
 
-def _use(program: Path) -> bool:
-    with suppress(OSError):
-        os.utime(program.parent)
-    return program.is_file()
-
-
 def _take(work: Path, text: Path, stored: Path) -> None:
-    """Put the program in place in one step; another process may have been first."""
     text.unlink()
-    with suppress(OSError):
-        work.rename(stored.parent)
-    if not stored.is_file():
-        raise OSError(f"{stored} cannot be made")
-    entries = [entry for entry in stored.parent.parent.iterdir() if not entry.name.startswith(".")]
-    for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime, reverse=True)[KEPT:]:
-        shutil.rmtree(entry, ignore_errors=True)
+    take(work, stored, KEPT)
