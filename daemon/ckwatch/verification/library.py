@@ -43,7 +43,7 @@ LINK_FLAGS = (
 
 HOST_COMPILERS = ("clang", "gcc", "cc")
 
-KEPT = 4
+KEPT = 12
 """Libraries that stay when another is built: those used last, by this ckwatch, other ones and other compilers."""
 
 _TIME_LIMIT_S = 600.0
