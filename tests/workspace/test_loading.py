@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.cli.init import init_workspace
 from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.discovery import find_workspace
 from ckwatch.workspace.kernel_globs import compile_glob
@@ -209,32 +208,3 @@ def test_messages_are_sorted_by_file_and_place(tmp_path: Path) -> None:
     assert places == [("ckwatch.toml", 1), ("ckwatch.toml", 3)] + [
         (name, line) for name in ("a.kernel.toml", "b.kernel.toml") for line in (13, 14, 15)
     ]
-
-
-def test_init_writes_a_workspace_that_works(tmp_path: Path) -> None:
-    root = tmp_path / "neu und größer"
-    written = init_workspace(root)
-    assert all(path.is_file() for path in written)
-    found = load_workspace(root)
-    assert found.diagnostics == ()
-    assert [unit.id for unit in found.units] == [
-        f"gemm_f16/128x128x64_{version}@gfx942" for version in ("v3", "v1", "v4")
-    ]
-
-
-@pytest.mark.parametrize("name", ["ckwatch.toml", "templates/gemm.hip.j2"])
-def test_init_overwrites_nothing(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("mine")
-    with pytest.raises(CkwatchError, match="already there"):
-        init_workspace(tmp_path)
-    assert [file for file in tmp_path.rglob("*") if file.is_file()] == [path]
-    assert path.read_text() == "mine"
-
-
-def test_init_says_why_it_cannot_write(tmp_path: Path) -> None:
-    (tmp_path / "kernels").write_text("a file where a folder has to be")
-    with pytest.raises(CkwatchError, match="cannot write a workspace"):
-        init_workspace(tmp_path)
-    assert [file.name for file in tmp_path.rglob("*")] == ["kernels"]

@@ -3,52 +3,44 @@
 from __future__ import annotations
 
 import argparse
-import os
-from importlib.resources import files
+from collections.abc import Iterable
 from pathlib import Path
 
 from ckwatch.cli.output import Output
 from ckwatch.model.errors import CkwatchError
-
-STARTER = files("ckwatch.workspace") / "starter"
-"""The files of a new workspace, as they are written."""
-
-STARTER_FILES = ("ckwatch.toml", "kernels/gemm_f16.kernel.toml", "templates/gemm.hip.j2")
-
-
-def init_workspace(folder: Path) -> list[Path]:
-    """Write a `ckwatch.toml`, a kernel file and a template into `folder`, which is made if it is not there.
-
-    Returns the files written, as absolute paths. Raises CkwatchError, and writes nothing, if one of them exists or the
-    folder cannot be written to.
-    """
-    # a link to the folder stays the path it was given by
-    folder = Path(os.path.abspath(folder))  # noqa: PTH100
-    targets = [folder / name for name in STARTER_FILES]
-    present = [target for target in targets if os.path.lexists(target)]
-    if present:
-        names = ", ".join(str(target) for target in present)
-        raise CkwatchError(f"already there: {names}", "choose another folder, or move these files away")
-    written: list[Path] = []
-    try:
-        for name, target in zip(STARTER_FILES, targets, strict=True):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("x", encoding="utf-8") as file:
-                written.append(target)
-                file.write(STARTER.joinpath(*name.split("/")).read_text("utf-8"))
-    except OSError as error:
-        for target in written:
-            target.unlink(missing_ok=True)
-        raise CkwatchError(f"cannot write a workspace to {folder}: {(error.strerror or str(error)).lower()}") from None
-    return written
+from ckwatch.workspace.problems import did_you_mean
+from ckwatch.workspace.starters import Starter, copy_starter, examples, starters
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write a workspace and say what to do with it."""
+    """Write a workspace and say what to do with it, or list what it can begin with."""
     output = Output(options)
+    if options.list:
+        _list(output, starters(), "--{}")
+        output.text("")
+        _list(output, examples(), "--from {}")
+        return 0
     if options.workspace is not None and options.folder is not None:
         raise CkwatchError("DIR and -C both say where to write the workspace", "give one of them")
-    for path in init_workspace(options.workspace or options.folder or Path()):
+    starter = _chosen(options.starter, options.example)
+    for path in copy_starter(starter, options.workspace or options.folder or Path()):
         output.text(f"wrote {path}")
-    output.text("next: `ckwatch check` finds mistakes in milliseconds, `ckwatch watch` compiles what changes")
+    output.text("next: `ckwatch check` finds mistakes in milliseconds, `ckwatch watch` compiles what changes,")
+    output.text("`ckwatch verify` executes kernels without a GPU and compares their results")
     return 0
+
+
+def _list(output: Output, found: Iterable[Starter], option: str) -> None:
+    for one in found:
+        output.text(f"{option.format(one.name.replace('_', '-')):32}{one.about}")
+
+
+def _chosen(starter: str | None, example: str | None) -> Starter:
+    if example is None:
+        return next(one for one in starters() if starter in (None, one.name))
+    known = {one.name: one for one in examples()}
+    wanted = example.replace("-", "_")
+    if wanted not in known:
+        message = f"no example is called `{example}`; {did_you_mean(wanted, known)}".rstrip("; ")
+        raise CkwatchError(message, "`ckwatch init --list` shows all of them")
+    return known[wanted]

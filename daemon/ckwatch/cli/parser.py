@@ -257,11 +257,28 @@ IMPORTS = (
     ),
 )
 
+STARTERS = tuple(
+    Option((f"--{name.replace('_', '-')}",), {"action": "store_const", "const": name, "dest": "starter", "help": text})
+    for name, text in (
+        ("gemm", "with a GEMM of Composable Kernel (default)"),
+        ("ck_tile", "with a GEMM of CK Tile"),
+        ("hip", "with a kernel in plain HIP, and its reference in Python"),
+        ("custom", "with a small HIP kernel, to put your own in its place"),
+        ("cuda", "with a GEMM of CUTLASS"),
+        ("cpp", "with a GEMM on the host"),
+    )
+)
+
 WRITING = (
     command(
         "init",
         "Create a workspace with a kernel that works",
         value("folder", "DIR", "where (default: here)", nargs="?", type=Path),
+        Alternatives(
+            flag("--list", "list what a workspace can begin with"),
+            *STARTERS,
+            value("--from", "NAME", "with an example of --list", dest="example"),
+        ),
     ),
     command(
         "check",

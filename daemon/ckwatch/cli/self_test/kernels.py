@@ -31,23 +31,9 @@ from ckwatch.model.kernels import Shape, Unit
 from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
 from ckwatch.model.targets import DEVICE_KINDS, Language, arch_base, language_of
 from ckwatch.render.renderer import Renderer
-from ckwatch.workspace.discovery import FILE_NAME
 from ckwatch.workspace.loading import Workspace, load_workspace
 from ckwatch.workspace.shapes import ragged_shapes, with_defaults
-
-_PACKAGE = Path(__file__).parents[2]
-_PLACES = (_PACKAGE / "examples", _PACKAGE.parents[1] / "examples")
-"""In an installed package, and in the source tree."""
-
-
-def example_folders() -> tuple[Path, ...]:
-    """The folders of the examples, in alphabetical order; none where they are not installed."""
-    for place in _PLACES:
-        found = tuple(sorted(path.parent for path in place.glob(f"*/{FILE_NAME}")))
-        if found:
-            return found
-    return ()
-
+from ckwatch.workspace.starters import example_folders
 
 REPEATED_FLOPS = {"cpu": 2 * 192**3}
 """Work of the kernel that is timed again and again, at most; on a GPU that of a GEMM of 4096³."""
