@@ -9,7 +9,6 @@ from pathlib import Path
 
 import anyio
 
-import ckwatch_templates
 from ckwatch.bench.job import VerifyJob
 from ckwatch.checks.places import RenderedFile
 from ckwatch.codeobject.tools.llvm_tools import disassemble, source_lines_of
@@ -34,9 +33,8 @@ from ckwatch.verification.places import place_findings
 from ckwatch.verification.problems import trials_of
 from ckwatch.verification.session import verify
 from ckwatch.workspace.loading import Workspace, load_workspace
-from planted_bugs.corpus import Variant
+from planted_bugs.corpus import ROOT, Variant
 
-ROOT = Path(__file__).parents[2]
 TIME_LIMIT_S = 600.0
 
 
@@ -79,7 +77,7 @@ def judge(variant: Variant, library: Path) -> Verdict:
     """Raises ValueError for an edit that does not fit or a variant that does not compile."""
     toolchain = discover()
     workspace, unit = unit_of(variant.unit)
-    template = None if variant.is_header else str(ckwatch_templates.ROOT / variant.file)
+    template = None if variant.is_header else str(variant.template)
     overlays = {} if template is None else {template: variant.edited(Path(template).read_text("utf-8"))}
     outcome = Renderer(workspace.template_folders).render(unit, overlays=overlays)
     if outcome.rendered is None:
