@@ -92,7 +92,7 @@ def _verify_verified(state: State, unit: UnitState) -> None:
     if unit.input.last_edit and now.given_up_artifact != built.artifact:
         assert now.latest is not None, f"{unit.key} was edited and not verified"
         assert now.latest.artifact == built.artifact, f"{unit.key} shows the verification of another artifact"
-        assert now.latest.is_of_shapes(unit.unit.kernel.shapes)
+        assert now.latest.is_of(unit.unit.kernel)
         assert not now.latest.verification.findings or unit.has_placed_findings, f"{unit.key} shows places of the past"
 
 

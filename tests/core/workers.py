@@ -237,5 +237,4 @@ def verified(effect: Verify) -> ArtifactVerification:
         checked=effect.checked,
         depth=VerificationDepth.THOROUGH if effect.awaited else VerificationDepth.ESSENTIAL,
     )
-    shapes = effect.unit.kernel.shapes
-    return ArtifactVerification(artifact, found, effect.work.key, effect.work.generation, shapes)
+    return ArtifactVerification(artifact, found, effect.work.key, effect.work.generation, effect.unit.kernel)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.python_references import PythonReference
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import INSTRUCTION_LIMIT
@@ -54,6 +55,9 @@ class Race:
     limit_us: float | None = None
 
 
+REFERENCE_LIMIT_S = 30.0
+"""After which a call of a user's reference is ended."""
+
 RACE_S = 0.1
 """Least time of the warm-up, which goes on until the clock is steady, and of the samples of an instance in a race."""
 
@@ -68,7 +72,8 @@ class Job:
     (ABBA), so that a change of the clock meets all of them. `seeds` of the inputs: all are verified, the first is
     timed. `lease_wait_s`: how long to wait for a device that is in use; `shared`: also measure beside other processes.
     `flush_instructions`: before each launch the instruction caches are flushed, by the probe kernels
-    (`ckwatch.bench.probes`), of which `probes` is the artifact's number where they are one.
+    (`ckwatch.bench.probes`), of which `probes` is the artifact's number where they are one. `reference`: the user's
+    own, which the problems name; a call of it may take `reference_limit_s`.
     """
 
     device: str
@@ -86,6 +91,8 @@ class Job:
     threads: int | None = None
     flush_instructions: bool = False
     probes: int | None = None
+    reference: PythonReference | None = None
+    reference_limit_s: float = REFERENCE_LIMIT_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +130,7 @@ class VerifyJob:
     """The verification of one artifact by the emulator, without any timing.
 
     `library` is the emulator's libamdhip64 on this machine and `objdump` the disassembler that it runs. `checked`: look
-    at memory, races and waits too, which takes twice as long.
+    at memory, races and waits too, which takes twice as long. `reference`, `reference_limit_s`: as those of a `Job`.
     """
 
     arch: str
@@ -134,3 +141,5 @@ class VerifyJob:
     checked: bool = True
     instruction_limit: int = INSTRUCTION_LIMIT
     seed: int = 1
+    reference: PythonReference | None = None
+    reference_limit_s: float = REFERENCE_LIMIT_S

@@ -21,10 +21,11 @@ from pydantic_core import from_json, to_json
 from ckwatch.bench.job import Job, SelfTestJob, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices
 from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.self_test import AssumptionTrial
 from ckwatch.model.verification import EmulatedFinding, VerifiedProblem
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Grows with every change that the other side would not understand."""
 
 
@@ -60,6 +61,7 @@ class TrialVerified:
     number: int
     problem: VerifiedProblem
     findings: tuple[EmulatedFinding, ...] = ()
+    mistake: ReferenceMistake | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
-from ckwatch.model.text import Span
+from ckwatch.model.text import Position, Span
 from ckwatch.model.verification import (
     EXPLANATIONS,
     STOPS,
@@ -39,13 +39,14 @@ def verification_diagnostics(
         shown.append(verified.diagnostic(Severity.INFORMATION, "verify/more", f": and {count(more, 'more finding')}"))
     if placed:
         shown += [verified.at_place(one, one[0].place) for one in groups if one[0].place is not None]
-    return tuple(shown)
+    return (*shown, *verified.of_reference())
 
 
 def diagnostics_once(found: Verification, unit: str, instance: Span) -> tuple[Diagnostic, ...]:
     """Make diagnostics for a list: each finding once, at its place where that is known, else at the instance."""
     verified = _VerifiedUnit(found, unit, instance, placed=True)
     return (
+        *verified.of_reference(),
         *verified.of_problems(),
         *(
             verified.at_instance(one) if one[0].place is None else verified.at_place(one, one[0].place)
@@ -140,6 +141,26 @@ class _VerifiedUnit:
                 lines = [f"{one.name} ({one.shape}): {one.message or what}" for one in problems]
                 return [self.diagnostic(severity, code, f", {lines[0]}{others}", "\n".join(lines))]
         return []
+
+    def of_reference(self) -> list[Diagnostic]:
+        """The mistakes of the user's reference, at their lines in it."""
+        shown = []
+        for one in self.found.reference_mistakes:
+            if not one.path:  # a file says so already
+                continue
+            place = Position(one.line - 1, 0)
+            related = [Related(f"on {one.problem}", None)] if one.problem else []
+            related.append(Related("in this instance", self.instance))
+            shown.append(
+                Diagnostic(
+                    *(Severity.ERROR, Source.REFERENCE, f"reference/{one.kind.value}", one.message),
+                    *(Span(one.path, place, place), tuple(related)),
+                    detail=one.detail,
+                    units=(self.unit,),
+                    unit_count=1,
+                )
+            )
+        return shown
 
     def diagnostic(
         self, severity: Severity, code: str, text: str, detail: str = "", span: Span | None = None,

@@ -16,7 +16,7 @@ from ckwatch.codeobject.report_diff import KernelWarning
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.figures import Figures
 from ckwatch.model.gpu_specs import DeviceFacts
-from ckwatch.model.kernels import Kernel, Outcome, Shape, Unit
+from ckwatch.model.kernels import Kernel, Outcome, Unit
 from ckwatch.model.timings import Timing
 from ckwatch.model.verification import Verification
 
@@ -249,13 +249,16 @@ class ArtifactVerification:
     key: UnitKey
     generation: int
     """The unit's when the places of findings were looked for; 0: they were not yet, which takes a compile."""
-    shapes: tuple[Shape, ...] = ()
-    """The kernel file's then."""
+    kernel: Kernel | None = None
+    """The kernel then."""
 
-    def is_of_shapes(self, shapes: tuple[Shape, ...]) -> bool:
-        """Return True if these are the same shapes, wherever they stand in the kernel file."""
-        return [(one.name, one.sizes, one.runtime) for one in self.shapes] == [
-            (one.name, one.sizes, one.runtime) for one in shapes
+    def is_of(self, kernel: Kernel) -> bool:
+        """Return True if the kernel has the same operation, with the same reference, and the same shapes, wherever they
+        stand in the kernel file."""
+        if self.kernel is None or (self.kernel is not kernel and self.kernel.operation != kernel.operation):
+            return False
+        return [(one.name, one.sizes, one.runtime) for one in self.kernel.shapes] == [
+            (one.name, one.sizes, one.runtime) for one in kernel.shapes
         ]
 
 

@@ -240,6 +240,8 @@ def _take_unit(state: State, out: Effects, view: View, unit: Unit, at: float) ->
         return
     if view.name == MAIN and old.kernel.shapes != unit.kernel.shapes:
         _take_shapes(state, out, known, old)
+    if view.name == MAIN and _is_compared_otherwise(old, unit):
+        _take_reference(state, out, known)
     other = difference(old, unit)
     if other is not None:
         flags = old.kernel.flags != unit.kernel.flags
@@ -260,6 +262,20 @@ def _take_shapes(state: State, out: Effects, unit: UnitState, old: Unit) -> None
     unit.timing.by_shape = {
         name: timing for name, timing in unit.timing.by_shape.items() if before.get(name) == now.get(name)
     }
+    unit.input.last_edit = state.next()
+    state.newly_settled.append(unit.key)
+    verification_schedule.consider(state, out, unit)
+    publish(out, unit)
+
+
+def _is_compared_otherwise(old: Unit, new: Unit) -> bool:
+    before, now = old.kernel.operation, new.kernel.operation
+    return (before.reference, before.comparisons) != (now.reference, now.comparisons)
+
+
+def _take_reference(state: State, out: Effects, unit: UnitState) -> None:
+    """Drop the timings, whose results were compared with another reference or otherwise."""
+    unit.timing.by_shape = {}
     unit.input.last_edit = state.next()
     state.newly_settled.append(unit.key)
     verification_schedule.consider(state, out, unit)

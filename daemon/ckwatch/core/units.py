@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ckwatch.core import analysis_schedule, verification_schedule
 from ckwatch.core.demand import auto_build_of, is_wanted, priority
@@ -26,7 +27,7 @@ from ckwatch.core.phases import Phase, move
 from ckwatch.core.state import Effects, State, Unwanted, View, stop
 from ckwatch.core.unit_state import UnitState
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
-from ckwatch.model.kernels import Outcome, Unit
+from ckwatch.model.kernels import Operation, Outcome, Unit
 from ckwatch.model.topics import WORKSPACE, Topic
 
 
@@ -38,11 +39,16 @@ def difference(old: Unit, new: Unit) -> str | None:
         return f"{file}: {changes}"
     if old.kernel.template != new.kernel.template:
         return f"{file}: template {old.kernel.template} → {new.kernel.template}"
-    if old.kernel.operation is not new.kernel.operation and old.kernel.operation != new.kernel.operation:
+    if computes_otherwise(old.kernel.operation, new.kernel.operation):
         return f"{file}: the operation changed"
     if old.kernel.flags != new.kernel.flags:
         return f"{file}: the flags changed"
     return None
+
+
+def computes_otherwise(old: Operation, new: Operation) -> bool:
+    """Return True if the operations differ in more than what results are compared with."""
+    return old is not new and old != replace(new, reference=old.reference, comparisons=old.comparisons)
 
 
 def has_moved(old: Unit, new: Unit) -> bool:

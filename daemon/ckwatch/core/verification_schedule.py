@@ -2,9 +2,9 @@
 
 A verification takes this machine's cores for seconds, so one runs at a time, and one that no client asked for waits
 until no unit needs a compiler, and tries essential problems only. Its result holds as long as the artifact and the
-kernel file's shapes. What was found belongs to lines of a text, which takes a compile with line tables to know:
-findings are shown at the instance first, and then verified once more, for their places, which executes nothing. The
-same when only the text changed.
+kernel file's shapes and reference. What was found belongs to lines of a text, which takes a compile with line tables to
+know: findings are shown at the instance first, and then verified once more, for their places, which executes nothing.
+The same when only the text changed.
 
 A verification counts as what it was begun as, whatever it says of itself: another one would say the same.
 """
@@ -64,7 +64,7 @@ def _known(state: State, unit: UnitState, result: CompileFacts, *, thorough: boo
     if (
         latest is not None
         and latest.artifact == result.artifact
-        and latest.is_of_shapes(unit.unit.kernel.shapes)
+        and latest.is_of(unit.unit.kernel)
         and latest.verification.checked == state.verification.checks
         and (not thorough or latest.verification.depth is VerificationDepth.THOROUGH)
     ):

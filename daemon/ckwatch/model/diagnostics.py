@@ -30,6 +30,7 @@ class Source(StrEnum):
     LINKER = "linker"
     HOST = "host"
     PERFORMANCE = "performance"
+    REFERENCE = "reference"
     BENCHMARK = "benchmark"
     VERIFY = "verify"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from ckwatch.model.contractions import EpilogueStep, MatrixAxes, MatrixView, evaluated
-from ckwatch.model.kernels import Operation, Shape, Tensor, is_integers
+from ckwatch.model.kernels import Operation, OutputComparison, Shape, Tensor, is_integers
 from ckwatch.model.row_computations import OptionValue, RowComputation
 from ckwatch.model.tensors import DTYPES, evaluate_size
 
@@ -95,9 +95,44 @@ class ComputedRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceOutput:
+    """An output of a reference. `rtol`, `atol`, `ulp`, `nan`: as those of an `OutputComparison`; `depth` counts the
+    roundings behind an element, None where that is not said."""
+
+    name: str
+    view: TensorView
+    rtol: float | None = None
+    atol: float | None = None
+    ulp: float | None = None
+    depth: int | None = None
+    nan: bool = False
+
+    @property
+    def is_stated(self) -> bool:
+        """Return True if the kernel file says how far a result may be off."""
+        return any(one is not None for one in (self.rtol, self.atol, self.ulp))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalledReference:
+    """A user's reference with its arguments: the tensors `inputs` by name (None: absent), and the kernel's scalars, of
+    which `sizes` are the sizes. `digest` is that of the `PythonReference`, `problem` why it cannot be called.
+    `fnuz`: as that of a `Gemm`."""
+
+    digest: str
+    name: str
+    inputs: tuple[tuple[str, TensorView | None], ...]
+    outputs: tuple[ReferenceOutput, ...]
+    sizes: tuple[str, ...]
+    accumulator: str
+    fnuz: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelProblem:
-    """A kernel's call on one shape. `computed`: what it must compute; None where that is not known, so that its
-    numerics are not verified.
+    """A kernel's call on one shape. `computed`: what it must compute; None where that is not known. `reference`: the
+    user's own, which results are compared with instead. Without both numerics are not verified.
 
     `flops` counts a multiply-add as two, None where it is not known; `bytes_moved` is each buffer's content once,
     without what a convolution's steps skip.
@@ -109,6 +144,12 @@ class KernelProblem:
     computed: Gemm | ComputedRows | None
     flops: int | None
     bytes_moved: int
+    reference: CalledReference | None = None
+
+    @property
+    def is_compared(self) -> bool:
+        """Return True if results are compared with a reference."""
+        return self.reference is not None or self.computed is not None
 
     @property
     def gemm(self) -> Gemm | None:
@@ -123,7 +164,8 @@ class KernelProblem:
     @property
     def fnuz(self) -> bool | None:
         """True if 8-bit floats are those of gfx90a and gfx942; None if the computation is unknown."""
-        return None if self.computed is None else self.computed.fnuz
+        known = self.computed or self.reference
+        return None if known is None else known.fnuz
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of this name. Raises KeyError."""
@@ -201,6 +243,40 @@ def problem_of(operation: Operation, shape: Shape, arch: str) -> KernelProblem:
             )
             for buffer in buffers
         ),
+        reference=_called_reference(operation, views, shape.sizes, arch),
+    )
+
+
+def _called_reference(
+    operation: Operation, views: Mapping[str, TensorView], sizes: Mapping[str, int], arch: str
+) -> CalledReference | None:
+    declared = operation.reference
+    if declared is None:
+        return None
+    outputs = []
+    for _, tensor in operation.outputs:
+        how = operation.comparisons.get(tensor.name, OutputComparison())
+        depth = None if how.reduction is None else evaluate_size(how.reduction, sizes)
+        outputs.append(
+            ReferenceOutput(
+                name=tensor.name,
+                view=views[tensor.name],
+                rtol=how.rtol,
+                atol=how.atol,
+                ulp=how.ulp,
+                depth=depth,
+                nan=how.nan,
+            )
+        )
+    return CalledReference(
+        digest=declared.digest,
+        name=declared.name,
+        inputs=tuple((name, None if tensor is None else views[tensor.name]) for name, tensor in operation.inputs),
+        outputs=tuple(outputs),
+        sizes=operation.size_arguments,
+        accumulator=operation.accumulator,
+        fnuz=is_fnuz(arch),
+        problem=declared.problem,
     )
 
 

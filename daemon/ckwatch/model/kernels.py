@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ckwatch.model.contractions import Contraction
+from ckwatch.model.python_references import PythonReference
 from ckwatch.model.row_computations import RowComputation
 from ckwatch.model.text import Span
 
@@ -76,6 +77,19 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputComparison:
+    """How an output is compared with its reference. `rtol`, `atol` and `ulp` are the error that it may have; without
+    any of them it follows from the output's dtype and `reduction`, an expression for the length of the longest sum
+    behind an element. `nan`: the reference may say that an element is NaN."""
+
+    rtol: float | None = None
+    atol: float | None = None
+    ulp: float | None = None
+    reduction: str | None = None
+    nan: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """The computation of a kernel, apart from how.
 
@@ -84,6 +98,7 @@ class Operation:
     are the names of the C function's `int32_t` sizes and `runtime_arguments` those of its runtime arguments, whose C
     types are `runtime_types` (`int32_t` where not given). `size_defaults` are expressions for sizes that a shape need
     not give, which are also the least that they may be. `computation`: what it computes, None where that is not known.
+    `reference`: the user's own, which counts instead; `comparisons`: how outputs are compared with it, by their names.
     """
 
     kind: str
@@ -96,6 +111,8 @@ class Operation:
     settings: Mapping[str, ParameterValue] = field(default_factory=dict)
     size_defaults: Mapping[str, str] = field(default_factory=dict)
     computation: Contraction | RowComputation | None = None
+    reference: PythonReference | None = None
+    comparisons: Mapping[str, OutputComparison] = field(default_factory=dict)
 
     @property
     def contraction(self) -> Contraction | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.text import Span
 
 
@@ -134,7 +135,8 @@ NOT_MODELLED = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
     """A unit's verification on `device` (`emulated:gfx942`). `checked`: memory, races and waits were looked at too,
-    not the results alone. `depth`: None for single problems that somebody asked for."""
+    not the results alone. `depth`: None for single problems that somebody asked for. `reference_mistakes`: why results
+    were not compared with the user's reference."""
 
     device: str
     problems: tuple[VerifiedProblem, ...]
@@ -142,6 +144,7 @@ class Verification:
     not_modelled: tuple[str, ...] = NOT_MODELLED
     checked: bool = True
     depth: VerificationDepth | None = VerificationDepth.THOROUGH
+    reference_mistakes: tuple[ReferenceMistake, ...] = ()
 
     @property
     def mistakes(self) -> tuple[EmulatedFinding, ...]:
@@ -151,7 +154,9 @@ class Verification:
     @property
     def is_final(self) -> bool:
         """Return True if another try would find the same: unverified problems were left out by the emulator, not by a
-        worker that was killed or took too long."""
+        worker that was killed or took too long. Mistakes of a reference name its file, wherever it lies then."""
+        if self.reference_mistakes:
+            return False
         missing = any(one.outcome is ProblemOutcome.NOT_VERIFIED for one in self.problems)
         return not missing or any(one.kind in EMULATOR_LIMITS for one in self.findings)
 

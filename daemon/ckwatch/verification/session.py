@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ckwatch.bench.job import VERIFYING, VerifyJob
@@ -11,6 +11,7 @@ from ckwatch.bench.runtimes.hip_api import EMULATOR_BUG
 from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone, WorkerMessage, WorkerStage
 from ckwatch.bench.worker_session import OnMessage, Worker, WorkerStart
 from ckwatch.model.emulated_archs import emulated_device
+from ckwatch.model.python_references import MistakeKind, ReferenceMistake
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, Verification, VerifiedProblem
 from ckwatch.system.python_process import module_command
@@ -78,7 +79,17 @@ async def verify(
         problems=tuple(one.problem for one in told),
         findings=merged(finding for one in told for finding in one.findings),
         checked=job.checked,
+        reference_mistakes=_mistakes_once(told),
     )
+
+
+def _mistakes_once(told: Iterable[TrialVerified]) -> tuple[ReferenceMistake, ...]:
+    """Each mistake where it showed first: one of each line and kind."""
+    found: dict[tuple[MistakeKind, str, int], ReferenceMistake] = {}
+    for one in told:
+        if one.mistake is not None:
+            found.setdefault((one.mistake.kind, one.mistake.path, one.mistake.line), one.mistake)
+    return tuple(found.values())
 
 
 def _crash(message: str, trial: Trial) -> EmulatedFinding:

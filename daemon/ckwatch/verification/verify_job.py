@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,9 @@ import numpy.typing as npt
 from ckwatch.bench.job import VERIFYING, VerifyJob
 from ckwatch.bench.kernel_abi import ArtifactLoader, KernelFunction
 from ckwatch.bench.numerics.comparison import WrongResultError
+from ckwatch.bench.numerics.given_outputs import GivenReference
 from ckwatch.bench.numerics.inputs import make_inputs
-from ckwatch.bench.numerics.row_verification import reference_of
+from ckwatch.bench.numerics.row_verification import RowsReference, reference_of
 from ckwatch.bench.numerics.storage import (
     Mask,
     Storage,
@@ -34,13 +35,16 @@ from ckwatch.bench.numerics.storage import (
     widen,
 )
 from ckwatch.bench.numerics.tolerance import INTEGERS, LARGEST, SMALL_FLOATS
+from ckwatch.bench.numerics.verification import Reference
 from ckwatch.bench.progress import Progress
+from ckwatch.bench.reference_calls import ReferenceCalls, ReferenceMistakeError
 from ckwatch.bench.report import KERNEL_FAILURES, FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.runtimes.hip_api import explained_status
 from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import KernelProblem, is_fnuz
+from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.tensors import DTYPES
 from ckwatch.model.trials import Contents, GapFill, Trial
 from ckwatch.model.verification import (
@@ -69,10 +73,18 @@ def verify_job(job: VerifyJob, artifacts: Sequence[bytes], progress: Progress) -
     emulator or the artifact cannot be loaded."""
     progress.at("loading the emulator")
     verifier = _Verifier(EmulatedDevice(job.library, job.objdump, job.arch, job.instruction_limit), job, artifacts[0])
+    try:
+        _verify_each(verifier, job, progress)
+    finally:
+        verifier.close()
+    return VerificationDone()
+
+
+def _verify_each(verifier: _Verifier, job: VerifyJob, progress: Progress) -> None:
     for number, trial in enumerate(job.trials):
         progress.at(f"{VERIFYING}{trial.name} ({trial.shape})")
-        problem, findings = verifier.run(trial)
-        progress.tell(TrialVerified(number=number, problem=problem, findings=findings))
+        problem, findings, mistake = verifier.run(trial)
+        progress.tell(TrialVerified(number=number, problem=problem, findings=findings, mistake=mistake))
         if any(one.kind is FindingKind.NO_END for one in findings):
             # each of the others would take as long as the one without end
             message = f"not tried, since the kernel does not end on {trial.name}"
@@ -83,7 +95,6 @@ def verify_job(job: VerifyJob, artifacts: Sequence[bytes], progress: Progress) -
                 )
                 progress.tell(TrialVerified(number=left, problem=problem))
             break
-    return VerificationDone()
 
 
 @dataclass(slots=True)
@@ -107,9 +118,17 @@ class _Verifier:
         self._artifact = artifact
         self._loader = ArtifactLoader(explained_status)
         self._problem = ""
+        self._calls = None if job.reference is None else ReferenceCalls(job.reference, job.reference_limit_s)
+        self._mistake: ReferenceMistake | None = None
 
-    def run(self, trial: Trial) -> tuple[VerifiedProblem, tuple[EmulatedFinding, ...]]:
-        """The outcome of one problem, and what was found meanwhile."""
+    def close(self) -> None:
+        """End the process of the reference."""
+        if self._calls is not None:
+            self._calls.close()
+
+    def run(self, trial: Trial) -> tuple[VerifiedProblem, tuple[EmulatedFinding, ...], ReferenceMistake | None]:
+        """The outcome of one problem, what was found meanwhile, and a mistake of its reference."""
+        self._mistake = None
         function = self._loader.function(trial.name, self._artifact, self._job.symbol, trial.problem)
         inputs = self._inputs(trial)
         done = self._launch(trial, function, inputs)
@@ -119,7 +138,7 @@ class _Verifier:
         if unexplained and _has_non_finite(trial.compared, done, self._fnuz(trial)):
             again = self._launch(trial, function, inputs, traced=True)
             findings += tuple(one for one in again.findings if one.kind in EXPLANATIONS)
-        return problem, findings
+        return problem, findings, self._mistake
 
     def _fnuz(self, trial: Trial) -> bool:
         known = trial.problem.fnuz
@@ -241,19 +260,25 @@ class _Verifier:
         try:
             self._compare(trial, inputs, done)
         except WrongResultError as wrong:
-            first = wrong.detail.partition("\n")[0]
-            text = f"{wrong.message} ({first})" if first else wrong.message
+            text = f"{wrong.message} ({_evidence(wrong)})" if wrong.detail else wrong.message
             if trial.refusal:
                 text = f"it must be refused ({trial.refusal}), and is computed wrongly: {text}"
             return ended(ProblemOutcome.WRONG, text, done.share)
-        if trial.problem.computed is None:
+        except ReferenceMistakeError as error:
+            self._mistake = replace(error.mistake, problem=trial.name)
+            return ended(ProblemOutcome.NOT_COMPARED, f"the reference is wrong: {self._mistake.sentence}", done.share)
+        if not trial.problem.is_compared:
             return ended(ProblemOutcome.NOT_COMPARED, UNKNOWN_OPERATION, done.share)
         return ended(ProblemOutcome.RIGHT, share=done.share)
 
     def _compare(self, trial: Trial, inputs: Mapping[str, Storage], done: _Launched) -> None:
-        """Raises WrongResultError."""
+        """Raises WrongResultError and ReferenceMistakeError."""
         problem, whole = trial.compared, done.share == 1
-        reference = reference_of(problem, inputs, _REFERENCE_MACS, self._job.seed, None if whole else done.written)
+        reference, mistake = None, None
+        try:
+            reference = self._reference(problem, inputs, None if whole else done.written)
+        except ReferenceMistakeError as error:
+            mistake = error
         optional = {} if reference is None else reference.optional
         for name, written in done.written.items():
             view = next(view for view in problem.views if view.buffer == name)
@@ -267,12 +292,24 @@ class _Verifier:
                     f"the kernel left {np.count_nonzero(left):,} of {left.size:,} elements of {name} unwritten",
                     f"the first is {first}" if first == last else f"the first is {first}, the last {last}",
                 )
+        if mistake is not None:
+            raise mistake
         if reference is None:
             return
         if whole:
             reference.check(done.outputs)
         else:
             reference.check_part(done.outputs)
+
+    def _reference(
+        self, problem: KernelProblem, inputs: Mapping[str, Storage], written: Mapping[str, Mask] | None
+    ) -> Reference | RowsReference | GivenReference | None:
+        """Raises ReferenceMistakeError."""
+        if problem.reference is None:
+            return reference_of(problem, inputs, _REFERENCE_MACS, self._job.seed, written)
+        if self._calls is None:
+            raise BenchmarkError(FailureKind.BROKEN, "the job is without its reference")
+        return GivenReference(problem, self._calls.outputs(problem, inputs), written)
 
 
 def _memory_of(device: EmulatedDevice, trial: Trial, name: str, address: int) -> TensorMemory:
@@ -337,6 +374,13 @@ def _refusal(trial: Trial, done: _Launched) -> str:
     reason = trial.refusal or _last_line(done.said) or "no reason is given"
     own_words = (reason.partition("not supported: ")[2] or reason).partition(" (M=")[0]
     return f"it refuses a shape that it should support: {own_words}" if trial.refusal == "" else own_words
+
+
+def _evidence(wrong: WrongResultError) -> str:
+    """An element with its values, where one is named, and the tolerance."""
+    first, *others = wrong.detail.splitlines()
+    element = next((line for line in others if ", reference " in line), "")
+    return f"{element}; {first}" if element else first
 
 
 def _last_line(said: str) -> str:

@@ -20,6 +20,7 @@ from ckwatch.workspace import operations
 from ckwatch.workspace.compiler_flags import check_flags
 from ckwatch.workspace.parameters import ParameterReader, PlacedValue, identity, merge_tables
 from ckwatch.workspace.problems import Problems, join_names
+from ckwatch.workspace.references import SourceReader
 from ckwatch.workspace.settings import AnyArch, LimitsSection, Name, Section, name_at
 from ckwatch.workspace.shapes import read_shapes
 from ckwatch.workspace.sweep import SweepPlan, expand_sweep, read_sweep
@@ -76,9 +77,13 @@ class LoadedKernel:
 
 
 def read_kernel(
-    document: TomlDocument, search: TemplateSearch, archs: Sequence[str], limits: LimitsSection
+    document: TomlDocument,
+    search: TemplateSearch,
+    archs: Sequence[str],
+    limits: LimitsSection,
+    sources: SourceReader,
 ) -> LoadedKernel:
-    """Read a kernel file. `archs` are those of the workspace."""
+    """Read a kernel file. `archs` are those of the workspace, `sources` reads references."""
     problems = Problems(document)
     problems.found += document.diagnostics
     problems.errors_found += len(document.diagnostics)
@@ -100,7 +105,7 @@ def read_kernel(
         return LoadedKernel(None, name, _name_span(document), tuple(problems.found))
     operation = None
     if "operation" in values:
-        operation = operations.read_operation(problems, values["operation"], ELSEWHERE)
+        operation = operations.read_operation(problems, values["operation"], ELSEWHERE, sources)
     shapes = []
     usable = (
         table is not None

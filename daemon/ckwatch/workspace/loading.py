@@ -27,6 +27,7 @@ from ckwatch.workspace.files import SHARED_HINT, FileText, editor_text, read_tex
 from ckwatch.workspace.kernel_file import KERNEL_FILE_SUFFIX, LoadedKernel, read_kernel
 from ckwatch.workspace.kernel_globs import KernelPaths, kernel_paths
 from ckwatch.workspace.problems import Problems, place_of
+from ckwatch.workspace.references import SourceReader
 from ckwatch.workspace.settings import FarmSection, Settings
 from ckwatch.workspace.sweep import SweepPlan
 from ckwatch.workspace.template_search import TemplateSearch
@@ -100,19 +101,22 @@ class WorkspaceReader:
         return TemplateSearch(folders, overlays)
 
     def kernel_file(
-        self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, writers: Writers
+        self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, sources: SourceReader
     ) -> LoadedKernel:
-        """The kernel file at `path`, which only `writers` may be able to write, or the text `overlay` in its place."""
-        read = editor_text(overlay) if overlay is not None else read_text(path, Source.KERNEL_FILE, writers)
-        return kernel_file_of(path, read, search, settings)
+        """The kernel file at `path`, which only the writers of `sources` may be able to write, or the text `overlay` in
+        its place; `sources` reads references."""
+        read = editor_text(overlay) if overlay is not None else read_text(path, Source.KERNEL_FILE, sources.writers)
+        return kernel_file_of(path, read, search, settings, sources)
 
 
-def kernel_file_of(path: str, read: FileText, search: TemplateSearch, settings: Settings) -> LoadedKernel:
+def kernel_file_of(
+    path: str, read: FileText, search: TemplateSearch, settings: Settings, sources: SourceReader
+) -> LoadedKernel:
     """The kernel file at `path` whose text is `read`; without a name if there is no text at all."""
     if read.diagnostics and not read.text:
         return LoadedKernel(None, "", Span(path, Position(0, 0), Position(0, 0)), read.diagnostics)
     document = document_of(path, read.text, Source.KERNEL_FILE)
-    loaded = read_kernel(document, search, settings.workspace.archs, settings.limits)
+    loaded = read_kernel(document, search, settings.workspace.archs, settings.limits, sources)
     if not read.diagnostics:
         return loaded
     return LoadedKernel(None, loaded.name, loaded.name_span, (*read.diagnostics, *loaded.diagnostics))
@@ -148,6 +152,7 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     files = [path]
     kernel_folders = _folders(problems, "kernel_folders", settings.workspace.kernel_folders)
     writers = Writers.of([root, *kernel_folders, *folders], anyone=shared)
+    sources = SourceReader(tuple(map(str, (root, *kernel_folders))), writers, texts.at)
     found = kernel_paths(root, settings.workspace.kernels, texts.by_path, kernel_folders)
     real_paths = {path: real for paths in found.by_pattern.values() for path, real in paths.items()}
     if len(real_paths) >= MANY_FILES:
@@ -155,8 +160,9 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     for kernel_path in sorted(real_paths):
         files.append(kernel_path)
         text = texts.at(kernel_path, real_paths[kernel_path])
-        kernels.append(reading.kernel_file(kernel_path, text, search, settings, writers))
+        kernels.append(reading.kernel_file(kernel_path, text, search, settings, sources))
         names[kernel_path] = kernels[-1].name or PurePath(kernel_path).name.removesuffix(KERNEL_FILE_SUFFIX)
+    files += sources.asked
     _report_patterns(problems, settings, found)
     diagnostics += map(_leads_out, sorted(found.outside.items()))
     chosen = _names_once(kernels, diagnostics)
@@ -165,6 +171,7 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     if given is not None and len(present) < len(given):
         diagnostics = [one for one in diagnostics if one.code != "kernel-file/missing-template"]  # it may be there
     diagnostics += problems.found
+    diagnostics = list(dict.fromkeys(diagnostics))  # kernel files may share a reference
     order = {file: index for index, file in enumerate(files)}
     diagnostics.sort(key=lambda one: (order.get(one.span.path, 0), one.span.start, one.span.end))
     flags = _flags(problems, settings, root)

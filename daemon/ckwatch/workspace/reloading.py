@@ -23,6 +23,7 @@ from ckwatch.workspace.files import Clock, FileText, Stamp, StampCache, editor_t
 from ckwatch.workspace.kernel_file import LoadedKernel
 from ckwatch.workspace.loading import Workspace, WorkspaceReader, kernel_file_of, read_workspace
 from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.references import SourceReader, holds
 from ckwatch.workspace.settings import LimitsSection, Settings
 from ckwatch.workspace.template_search import (
     UNUSED_KEPT,
@@ -32,7 +33,6 @@ from ckwatch.workspace.template_search import (
     move_to_front,
 )
 from ckwatch.workspace.trust import named_programs, trust_file, trust_state
-from ckwatch.workspace.writers import Writers
 
 
 class WorkspaceLoader:
@@ -71,7 +71,7 @@ class _CachedKernelFile:
     """A kernel file with all that it was made of.
 
     `words` are those of the templates when what was asked about parameters was last seen to hold: while they stay, it
-    need not be asked.
+    need not be asked. `sources` are the digests of the reference's files.
     """
 
     digest: bytes
@@ -79,6 +79,7 @@ class _CachedKernelFile:
     limits: LimitsSection
     asked: TemplateQuestions
     words: dict[str, frozenset[str] | None]
+    sources: dict[str, bytes | None]
     kernel_file: LoadedKernel
 
 
@@ -141,22 +142,22 @@ class _CachingReader(WorkspaceReader):
         return self._search
 
     def kernel_file(
-        self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, writers: Writers
+        self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, sources: SourceReader
     ) -> LoadedKernel:
         variants = self._known.variants.setdefault(path, [])
         stamp = None if overlay is not None else _stamp_of(path)
         known = None if stamp is None else self._known.digests.get(path, stamp)
-        if known is not None and (variant := _find_cached(variants, known, search, settings)) is not None:
+        if known is not None and (variant := _find_cached(variants, known, search, settings, sources)) is not None:
             return variant.kernel_file
         now_ns = self._known.clock()
-        read = read_text(path, Source.KERNEL_FILE, writers) if overlay is None else editor_text(overlay)
+        read = read_text(path, Source.KERNEL_FILE, sources.writers) if overlay is None else editor_text(overlay)
         digest = _digest(read)
         # why a file could not be read may pass without a trace in its stamp
         if stamp is not None and (read.text or not read.diagnostics):
             self._known.digests.put(path, stamp, now_ns, digest)
-        variant = _find_cached(variants, digest, search, settings)
+        variant = _find_cached(variants, digest, search, settings, sources)
         if variant is None:
-            variant = _read_and_record(path, read, digest, search, settings)
+            variant = _read_and_record(path, read, digest, search, settings, sources)
             move_to_front(variants, variant)
         return variant.kernel_file
 
@@ -180,7 +181,11 @@ def _digest(read: FileText) -> bytes:
 
 
 def _find_cached(
-    variants: list[_CachedKernelFile], digest: bytes, search: TemplateSearch, settings: Settings
+    variants: list[_CachedKernelFile],
+    digest: bytes,
+    search: TemplateSearch,
+    settings: Settings,
+    sources: SourceReader,
 ) -> _CachedKernelFile | None:
     """The variant that reading the kernel file again would give."""
     for variant in variants:
@@ -196,6 +201,7 @@ def _find_cached(
                 for name, declared in asked.items()
             )
             and variant.asked.names in (None, (search.folders, search.names()))
+            and holds(variant.sources, sources)
         ):
             move_to_front(variants, variant)
             return variant
@@ -215,19 +221,22 @@ def _suggestions_hold(variant: _CachedKernelFile, template: str, search: Templat
 
 
 def _read_and_record(
-    path: str, read: FileText, digest: bytes, search: TemplateSearch, settings: Settings
+    path: str, read: FileText, digest: bytes, search: TemplateSearch, settings: Settings, sources: SourceReader
 ) -> _CachedKernelFile:
     asked = TemplateQuestions()
     search.asked = asked
+    own = replace(sources, asked={})
     try:
-        kernel_file = kernel_file_of(path, read, search, settings)
+        kernel_file = kernel_file_of(path, read, search, settings, own)
     finally:
         search.asked = None
+    sources.asked |= own.asked
     return _CachedKernelFile(
         digest=digest,
         archs=settings.workspace.archs,
         limits=settings.limits,
         asked=asked,
         words={template: search.words(template) for template in asked.meanings},
+        sources=own.asked,
         kernel_file=kernel_file,
     )

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ckwatch.bench.numerics.storage import Doubles, Mask
-from ckwatch.bench.numerics.tolerance import INTEGERS, LARGEST, Tolerance, range_of
+from ckwatch.bench.numerics.tolerance import INTEGERS, LARGEST, StatedTolerance, Tolerance, half_subnormal, range_of
 from ckwatch.bench.report import FailureKind
+from ckwatch.model.tensors import DTYPES
 
 SHOWN = 5
 """Wrong elements that are named one by one."""
@@ -47,7 +48,13 @@ class ExpectedOutput:
     """
 
     def __init__(
-        self, name: str, dtype: str, expected: Doubles, magnitude: Doubles, tolerance: Tolerance, fnuz: bool
+        self,
+        name: str,
+        dtype: str,
+        expected: Doubles,
+        magnitude: Doubles,
+        tolerance: Tolerance | StatedTolerance,
+        fnuz: bool,
     ) -> None:
         if dtype in INTEGERS:
             expected = np.rint(expected)
@@ -56,8 +63,13 @@ class ExpectedOutput:
         self._name = name
         self._dtype = dtype
         self._fnuz = fnuz
-        measured = magnitude[self._counts]
         self._relative = tolerance.relative
+        self._ulp = 0.0
+        if isinstance(tolerance, StatedTolerance):
+            self._absolute, self._mean_allowed = tolerance.absolute, math.inf
+            self._ulp = max(tolerance.ulp, 0.5)
+            return
+        measured = magnitude[self._counts]
         self._absolute = tolerance.floor + tolerance.relative * float(measured.max(initial=0.0))
         self._mean_allowed = tolerance.floor + tolerance.relative * root_mean_square(measured)
 
@@ -106,8 +118,20 @@ class ExpectedOutput:
             equal |= (np.abs(expected) > limit) & (np.abs(found) >= limit) & (found * expected > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             differences = np.where(equal, 0.0, np.abs(found - expected))
-            errors = np.where(equal, 0.0, differences / (self._absolute + self._relative * np.abs(expected)))
-        return differences, errors
+            errors = np.where(equal, 0.0, differences / self._allowed(expected))
+        return differences, np.where(np.isinf(expected) & ~equal, math.inf, errors)
+
+    def _allowed(self, expected: Doubles) -> Doubles:
+        allowed: Doubles = self._absolute + self._relative * np.abs(expected)
+        mantissa = DTYPES[self._dtype].mantissa_bits
+        if not self._ulp or not mantissa:
+            return allowed
+        # of the binade above, since a result may have been rounded up to it
+        largest = np.where(np.isfinite(expected), np.abs(expected) + allowed, 0.0)
+        exponents = np.where(largest > 0, np.frexp(largest)[1], -1000)
+        last_place = np.maximum(np.ldexp(1.0, exponents - 1 - mantissa), 2 * half_subnormal(self._dtype, self._fnuz))
+        wider: Doubles = np.maximum(allowed + last_place / 2, self._ulp * last_place)
+        return wider
 
     def _wrong(
         self,
@@ -137,7 +161,8 @@ class ExpectedOutput:
         )
 
     def _tolerance_text(self) -> str:
-        return f"{self._absolute:.3g} + {self._relative:.3g} · |reference|"
+        ulp = f", or {self._ulp:g} ulp" if self._ulp > 0.5 else ""
+        return f"{self._absolute:.3g} + {self._relative:.3g} · |reference|{ulp}"
 
     def _similarity(self, found: Doubles) -> str:
         """A line that describes the wrong result, if it has a simple pattern."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ckwatch.model.contractions import Contraction
-from ckwatch.model.kernel_problem import ComputedRows, Gemm, KernelProblem
+from ckwatch.model.kernel_problem import ComputedRows, Gemm, KernelProblem, ReferenceOutput
 from ckwatch.model.tensors import DTYPES
 
 
@@ -124,6 +124,58 @@ def tolerance_of_rows(rows: ComputedRows, output: str) -> Tolerance:
         _half_ulp(mantissa),
     )
     return Tolerance(relative=relative, floor=half_subnormal(output, rows.fnuz) if mantissa else 1.0)
+
+
+FUNCTION_ROUNDINGS = 32
+"""Roundings behind an element beside those of its sum: some functions, an activation has 16."""
+
+RANDOM_WALK = 4
+"""Roundings that go one way or the other as by chance add up to their number's root; four times that is never reached."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedTolerance:
+    """|y - reference| <= the larger of absolute + relative · |reference| + the rounding to the output's dtype, and
+    `ulp` units in its last place, is right."""
+
+    relative: float
+    absolute: float
+    ulp: float
+
+
+def tolerance_of_output(problem: KernelProblem, output: ReferenceOutput) -> Tolerance | StatedTolerance:
+    """The tolerance of an output that is compared with a user's reference: what the kernel file says, else that of the
+    operation's computation, else CK's rule with the roundings of the longest sum and of some functions.
+
+    8-bit floats and smaller ones count as f32, which kernels compute with them in. Integers may be one off.
+    """
+    if output.is_stated:
+        return StatedTolerance(relative=output.rtol or 0.0, absolute=output.atol or 0.0, ulp=output.ulp or 0.0)
+    dtype = problem.buffer(output.view.buffer).dtype
+    if problem.gemm is not None:
+        return tolerance_of(problem)
+    if problem.rows is not None:
+        return tolerance_of_rows(problem.rows, dtype)
+    reference = problem.reference
+    if reference is None:
+        raise ValueError("there is no reference")
+    views = [view for _, view in reference.inputs if view is not None]
+    depth = output.depth
+    if depth is None:
+        depth = RANDOM_WALK * math.isqrt(
+            max((*output.view.sizes, *(size for view in views for size in view.sizes)), default=1)
+        )
+    mantissa = DTYPES[dtype].mantissa_bits
+    operands = (problem.buffer(view.buffer).dtype for view in views)
+    floats = (DTYPES[one] for one in operands if one not in INTEGERS)
+    compute = min((one.mantissa_bits for one in floats if one.size_bytes > 1), default=EPILOGUE_MANTISSA)
+    accumulator = DTYPES[reference.accumulator].mantissa_bits or EPILOGUE_MANTISSA
+    relative = max(
+        _half_ulp(accumulator) * (depth + FUNCTION_ROUNDINGS),
+        _half_ulp(compute) if mantissa else 0.0,
+        _half_ulp(mantissa),
+    )
+    return Tolerance(relative=relative, floor=half_subnormal(dtype, reference.fnuz) if mantissa else 1.0)
 
 
 def _half_ulp(mantissa_bits: int) -> float:

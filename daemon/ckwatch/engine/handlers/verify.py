@@ -35,6 +35,7 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.model.emulated_archs import EMULATED_ARCHS, emulated_device
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Unit
+from ckwatch.model.python_references import PythonReference
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import Verification, VerificationDepth
@@ -67,6 +68,7 @@ class EmulatorRun:
     checked: bool
     instruction_limit: int
     time_limit_s: float
+    reference: PythonReference | None = None
     nice: int = 0
 
 
@@ -169,6 +171,7 @@ class VerifyRunner:
             checked=checked,
             instruction_limit=instruction_limit,
             time_limit_s=self.settings.time_limit_s,
+            reference=unit.kernel.operation.reference,
             nice=nice,
         )
         async with self._at_work:
@@ -176,9 +179,7 @@ class VerifyRunner:
             return await self._emulate(run, lambda stage: self.on_stage(unit.id, stage))
 
     def _finished(self, effect: Verify, found: Verification, generation: int) -> VerifyFinished:
-        result = ArtifactVerification(
-            effect.result.artifact, found, effect.work.key, generation, effect.unit.kernel.shapes
-        )
+        result = ArtifactVerification(effect.result.artifact, found, effect.work.key, generation, effect.unit.kernel)
         return VerifyFinished(effect.work, result, at=time.time())
 
     async def _placed(self, effect: Verify, found: Verification) -> VerifyFinished:
@@ -264,6 +265,7 @@ class WorkerEmulator:
             objdump=str(toolchain.objdump),
             checked=run.checked,
             instruction_limit=run.instruction_limit,
+            reference=run.reference,
         )
 
         def report(message: WorkerMessage) -> None:

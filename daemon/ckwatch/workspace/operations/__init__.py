@@ -6,6 +6,7 @@ Each kind of operation is a module that makes an `OperationKind`; a row in `KIND
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ckwatch.model.kernels import Operation
@@ -22,6 +23,7 @@ from ckwatch.workspace.operations.moe_gemm import MOE_GEMM
 from ckwatch.workspace.operations.normalization import NORMALIZATION
 from ckwatch.workspace.operations.tables import RUNTIME_TYPES
 from ckwatch.workspace.problems import Problems, join_names, nearest
+from ckwatch.workspace.references import SourceReader, read_reference
 from ckwatch.workspace.toml_document import KeyPath
 
 KINDS: Mapping[str, OperationKind[Any]] = {
@@ -63,8 +65,10 @@ OPERATION_KEYS = frozenset(key for kind in KINDS.values() for key in kind.table.
 """Keys of `[operation]`, for any kind."""
 
 
-def read_operation(problems: Problems, values: Any, elsewhere: Mapping[str, str]) -> Operation | None:
-    """The operation that `[operation]` describes, or None and its problems."""
+def read_operation(
+    problems: Problems, values: Any, elsewhere: Mapping[str, str], sources: SourceReader
+) -> Operation | None:
+    """The operation that `[operation]` describes, or None and its problems; `sources` reads its reference."""
     base: KeyPath = ("operation",)
     if not isinstance(values, dict):
         problems.wrong_type(base, "a table", values)
@@ -83,7 +87,11 @@ def read_operation(problems: Problems, values: Any, elsewhere: Mapping[str, str]
     table = problems.validated(kind.table, values, base, elsewhere=elsewhere)
     before = problems.errors_found
     operation = None if table is None else kind.read(problems, table)
-    return operation if problems.errors_found == before else None
+    if operation is None or problems.errors_found != before:
+        return None
+    if table is not None and table.reference is not None:
+        operation = replace(operation, reference=read_reference(problems, table.reference, sources))
+    return operation
 
 
 def outline_of(values: Mapping[str, Any]) -> Operation | None:

@@ -16,9 +16,8 @@ from pydantic import Field
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.row_computations import RowComputation
 from ckwatch.workspace.operations.kind import OperationKind
-from ckwatch.workspace.operations.tables import Dtype, Factor, dense, extent, one_of
+from ckwatch.workspace.operations.tables import Dtype, Factor, OperationTable, dense, extent, one_of
 from ckwatch.workspace.problems import Problems
-from ckwatch.workspace.settings import Section
 
 ABOUT = "O = softmax(scale · Q · Kᵀ + bias, masked) · V, for each head of each sequence"
 
@@ -79,7 +78,7 @@ SHAPE_DOCS = {
 }
 
 
-class AttentionTable(Section):
+class AttentionTable(OperationTable):
     """`[operation]` of kind `attention`."""
 
     kind: Literal["attention"] = Field(description=f"`attention`: {ABOUT}")

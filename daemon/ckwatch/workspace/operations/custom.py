@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ckwatch.model.diagnostics import Related
-from ckwatch.model.kernels import Operation, Tensor
+from ckwatch.model.kernels import Operation, OutputComparison, Tensor
 from ckwatch.model.tensors import contiguous_strides, names_in
 from ckwatch.workspace.operations import tables
 from ckwatch.workspace.operations.kind import OperationKind
@@ -43,6 +43,11 @@ class CustomOutputTable(Section):
     layout: tables.Layout = Field("row", description=tables.LAYOUT)
     sizes: list[tables.Size] = Field(description=_TENSOR_SIZES)
     strides: list[tables.Size] | None = Field(None, description=_TENSOR_STRIDES)
+    rtol: tables.Tolerance | None = Field(None, description="the relative error that an element may have")
+    atol: tables.Tolerance | None = Field(None, description="the error that an element may have however small it is")
+    ulp: tables.Tolerance | None = Field(None, description="the error that an element may have, in its last place")
+    reduction: tables.Size | None = Field(None, description="the length of the longest sum behind an element")
+    nan: bool = Field(False, description="whether the reference may say that an element is NaN")
 
 
 class CustomTable(tables.SettingsTable):
@@ -97,7 +102,18 @@ def read_custom(problems: Problems, table: CustomTable) -> Operation:
         runtime_arguments=tuple(table.runtime),
         runtime_types=dict(table.runtime),
         settings=tables.template_settings(problems, table, {}, tuple(tensor.name for tensor in table.input)),
+        comparisons={result.name: _comparison(problems, table, at) for at, result in enumerate(table.output)},
     )
+
+
+def _comparison(problems: Problems, table: CustomTable, at: int) -> OutputComparison:
+    """How the output with this number is compared; names that `reduction` does not know are reported."""
+    result = table.output[at]
+    for name in dict.fromkeys(names_in(result.reduction or "")):
+        if name not in table.sizes:
+            place = ("operation", "output", at, "reduction")
+            problems.unknown_name(place, "unknown-size", f"unknown size `{name}`", name, table.sizes)
+    return OutputComparison(result.rtol, result.atol, result.ulp, result.reduction, result.nan)
 
 
 def _names_once(problems: Problems, table: CustomTable) -> None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar, get_args
 
 from ckwatch.model.kernels import Operation, ParameterValue
+from ckwatch.workspace.operations.tables import OperationTable
 from ckwatch.workspace.problems import Problems
-from ckwatch.workspace.settings import Section
 
-TableT = TypeVar("TableT", bound=Section)
+TableT = TypeVar("TableT", bound=OperationTable)
 
 SizesFor = Callable[[Operation, int, int, int], dict[str, int]]
 WrongSizes = Callable[[Mapping[str, int]], Iterator[tuple[str, str]]]

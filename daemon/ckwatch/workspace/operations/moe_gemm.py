@@ -21,9 +21,8 @@ from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.row_computations import RowComputation
 from ckwatch.model.tensors import DTYPES
 from ckwatch.workspace.operations.kind import OperationKind
-from ckwatch.workspace.operations.tables import Dtype, accumulator_for, dense, extent, one_of
+from ckwatch.workspace.operations.tables import Dtype, OperationTable, accumulator_for, dense, extent, one_of
 from ckwatch.workspace.problems import Problems
-from ckwatch.workspace.settings import Section
 
 ABOUT = "a stage of a mixture of experts: activation(gate) · up of each token and each of its experts, or their sums"
 
@@ -63,7 +62,7 @@ _ROUNDINGS = {"f16": 1 << 14, "bf16": 1 << 17, "f32": 2}
 """Roundings in f32 that correspond to rounding an addend and a sum to an output's dtype."""
 
 
-class MoeGemmTable(Section):
+class MoeGemmTable(OperationTable):
     """`[operation]` of kind `moe_gemm`."""
 
     kind: Literal["moe_gemm"] = Field(description=f"`moe_gemm`: {ABOUT}")

@@ -86,6 +86,7 @@ RuntimeType = Annotated[str, one_of("runtime type", RUNTIME_TYPES)]
 Identifier = Annotated[str, AfterValidator(c_identifier)]
 Size = Annotated[str, BeforeValidator(size_expression)]
 Factor = Annotated[float, Field(allow_inf_nan=False)]
+Tolerance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 DTYPE = "the element type"
@@ -94,9 +95,16 @@ SAME_AS = "the same buffer as another input's: given twice, it is one argument"
 ACCUMULATOR = "the type of sums; by default f32, i32 for i8, f64 for f64"
 TEMPLATE_SETTINGS = "handed to the template in `operation.settings`"
 INPUT_REORDER = "order of the inputs in the C function"
+REFERENCE = "a Python function that computes the outputs, `FILE.py:FUNCTION`"
 
 
-class SettingsTable(Section):
+class OperationTable(Section):
+    """A table of `[operation]`."""
+
+    reference: str | None = Field(None, description=REFERENCE)
+
+
+class SettingsTable(OperationTable):
     """A table of `[operation]` with settings for its template."""
 
     settings: dict[Identifier, Any] = Field({}, description=TEMPLATE_SETTINGS)

@@ -1,0 +1,205 @@
+"""Calls a user's reference in a process of its own (`reference_process`), and says what is wrong with it.
+
+The process is started when it is called first, with nothing of this one's environment but what Python needs, and ended
+with its calls. What it answers is checked as anybody's data.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import IO, Any, BinaryIO, cast
+
+import numpy as np
+
+from ckwatch.bench.array_messages import Array, ArrayMessageError, receive, send
+from ckwatch.bench.numerics.given_outputs import GivenArrays
+from ckwatch.bench.numerics.storage import Storage, tensor_elements, widen
+from ckwatch.bench.numerics.tolerance import INTEGERS
+from ckwatch.model.kernel_problem import KernelProblem, TensorView
+from ckwatch.model.python_references import MistakeKind, PythonReference, ReferenceMistake
+from ckwatch.system import processes
+from ckwatch.system.python_process import module_command, module_environment
+
+GRACE_S = 5.0
+"""How much later than the process itself its time limit is enforced from outside."""
+
+_PASSED_ON = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR")
+_MOST_THREADS = 8
+_INTEGER_TYPES = {"i8": np.int8, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "bool": np.bool_}
+
+
+class ReferenceMistakeError(Exception):
+    """The reference has a mistake."""
+
+    def __init__(self, mistake: ReferenceMistake) -> None:
+        super().__init__(mistake.sentence)
+        self.mistake = mistake
+
+
+class ReferenceCalls:
+    """Calls of `reference`, each of which may take `limit_s`. What makes every call fail is not tried again."""
+
+    def __init__(self, reference: PythonReference, limit_s: float) -> None:
+        self._reference = reference
+        self._limit_s = limit_s
+        self._process: processes.Process | None = None
+        self._failed: ReferenceMistake | None = None
+
+    def outputs(self, problem: KernelProblem, inputs: Mapping[str, Storage]) -> GivenArrays:
+        """The right outputs of a problem by their names. `inputs`: stored elements by buffer.
+
+        Raises ReferenceMistakeError, and ValueError for a problem without a reference.
+        """
+        called = problem.reference
+        if called is None:
+            raise ValueError("there is no reference")
+        if called.problem or called.digest != self._reference.digest:
+            raise ReferenceMistakeError(
+                ReferenceMistake(kind=MistakeKind.RAISES, message=called.problem or "the reference is another one")
+            )
+        given = {
+            name: _values(problem, view, inputs, fnuz=called.fnuz) for name, view in called.inputs if view is not None
+        }
+        wanted = [_wanted(problem, one.name, one.view, nan=one.nan) for one in called.outputs]
+        scalars = {one.name: (one.c_type, one.value) for one in problem.arguments if one.buffer is None}
+        head = {
+            "call": "outputs",
+            "sizes": {name: int(value or 0) for name, (_, value) in scalars.items() if name in called.sizes},
+            "runtime": {name: _scalar(*one) for name, one in scalars.items() if name not in called.sizes},
+            "absent": [name for name, view in called.inputs if view is None],
+            "outputs": wanted,
+        }
+        return self._ask(head, given)
+
+    def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.signal_group(signal.SIGKILL)
+            process.wait()
+            with suppress(OSError):  # what was not sent yet
+                assert process.stdin is not None  # noqa: S101  # it was started with pipes
+                process.stdin.close()
+            process.close()
+
+    def _ask(self, head: Mapping[str, Any], given: Mapping[str, Array]) -> dict[str, Array]:
+        if self._failed is not None:
+            raise ReferenceMistakeError(self._failed)
+        process = self._process or self._started()
+        assert process.stdin is not None  # noqa: S101  # it was started with pipes
+        assert process.stdout is not None  # noqa: S101  # as above
+        try:
+            with suppress(BrokenPipeError):  # why it has ended is seen below
+                send(cast("BinaryIO", process.stdin), head, given)
+            answer, arrays = receive(cast("BinaryIO", _Bounded(process.stdout, self._limit_s + GRACE_S)))
+            told = None if (said := answer.get("mistake")) is None else _mistake(said)
+        except TimeoutError:
+            self.close()
+            message = f"it had not ended after {self._limit_s:g} s"
+            told = self._at_function(MistakeKind.LIMIT, message)
+        except (ArrayMessageError, OSError, ValueError, KeyError, TypeError):
+            process.signal_group(signal.SIGKILL)
+            status = process.wait().status
+            self.close()
+            number = processes.signal_of(status)
+            how = f"by {number.name}" if number is not None else f"with exit status {status}"
+            told = self._at_function(MistakeKind.RAISES, f"it ended its process {how}")
+        if told is not None:
+            if told.kind is MistakeKind.LIMIT:
+                self._failed = told
+            raise ReferenceMistakeError(told)
+        return arrays
+
+    def _at_function(self, kind: MistakeKind, message: str) -> ReferenceMistake:
+        module = self._reference.modules[0]
+        lines = module.text.splitlines()
+        found = (at for at, line in enumerate(lines, 1) if line.startswith(f"def {self._reference.function}("))
+        return ReferenceMistake(kind=kind, message=message, path=module.path, line=next(found, 1))
+
+    def _started(self) -> processes.Process:
+        environment = module_environment({name: os.environ[name] for name in _PASSED_ON if name in os.environ})
+        threads = str(min(len(os.sched_getaffinity(0)), _MOST_THREADS))
+        environment |= {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+        command = module_command("ckwatch.bench.reference_process")
+        process = processes.start(command, environment=environment, stdin=processes.PIPE, stderr=processes.DEVNULL)
+        self._process = process
+        modules = [
+            {"name": one.name, "path": one.path, "text": one.text, "is_package": one.is_package}
+            for one in self._reference.modules
+        ]
+        assert process.stdin is not None  # noqa: S101  # it was started with pipes
+        head = {"modules": modules, "function": self._reference.function, "limit_s": self._limit_s}
+        send(cast("BinaryIO", process.stdin), head, {})
+        return process
+
+
+class _Bounded:
+    """A pipe that is read until `seconds` from now."""
+
+    def __init__(self, pipe: IO[bytes], seconds: float) -> None:
+        self._descriptor = pipe.fileno()
+        self._deadline = time.monotonic() + seconds
+        self._ready = selectors.DefaultSelector()
+        self._ready.register(self._descriptor, selectors.EVENT_READ)
+
+    def read(self, count: int) -> bytes:
+        self._wait()
+        return os.read(self._descriptor, count)
+
+    def readinto(self, view: memoryview) -> int:
+        self._wait()
+        return os.readv(self._descriptor, [view])
+
+    def _wait(self) -> None:
+        if not self._ready.select(max(0.0, self._deadline - time.monotonic())):
+            raise TimeoutError
+
+
+def _mistake(said: Mapping[str, Any]) -> ReferenceMistake:
+    return ReferenceMistake(
+        kind=MistakeKind(said["kind"]),
+        message=str(said["message"]),
+        path=str(said["path"]),
+        line=int(said["line"]),
+        detail=str(said["detail"]),
+    )
+
+
+def _values(problem: KernelProblem, view: TensorView, inputs: Mapping[str, Storage], *, fnuz: bool) -> Array:
+    """A tensor as the reference gets it: floats as float64, integers in their own type."""
+    dtype = problem.buffer(view.buffer).dtype
+    stored = np.ascontiguousarray(tensor_elements(inputs[view.buffer], view)).reshape(view.sizes)
+    if dtype in _INTEGER_TYPES:
+        return stored.astype(_INTEGER_TYPES[dtype])
+    return widen(stored, dtype, fnuz)
+
+
+def _wanted(problem: KernelProblem, name: str, view: TensorView, *, nan: bool) -> dict[str, Any]:
+    dtype = problem.buffer(view.buffer).dtype
+    integers = None
+    if dtype in INTEGERS:
+        low, high = INTEGERS[dtype]
+        integers = [int(low), int(high)]
+    return {
+        "name": name,
+        "shape": list(view.sizes),
+        "sizes": f"{dtype} of {' × '.join(map(str, view.sizes)) or 'one element'}",
+        "integers": integers,
+        "dtype": dtype,
+        "nan": nan,
+        "may_be_nan": integers is None and problem.computed is None,
+    }
+
+
+def _scalar(c_type: str, value: float | None) -> float:
+    """A runtime argument as the kernel gets it."""
+    if c_type == "float":
+        return float(np.float32(value or 0.0))
+    if c_type == "bool":
+        return bool(value)
+    return float(value or 0.0) if c_type == "double" else int(value or 0)

@@ -1,0 +1,208 @@
+"""References in Python that kernel files name: finds the function and the modules beside it, and reads them.
+
+A reference is code of the workspace, as templates are: it lies in the workspace's folder or in one of its
+`kernel_folders`, and nobody else can write it. Modules beside it that it imports are read with it, so that a change of
+them is a change of the reference. Nothing is executed here.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.python_references import PythonReference, SourceModule
+from ckwatch.model.text import Position, Span
+from ckwatch.system.user_files import is_there, real_path
+from ckwatch.workspace.files import FileText, editor_text, read_text
+from ckwatch.workspace.problems import Problems, nearest
+from ckwatch.workspace.writers import Writers
+
+ReadText = Callable[[str], FileText | None]
+"""The text of the file at a path, None where there is none."""
+
+_FORM = re.compile(r"(?P<file>[^:]+\.py):(?P<function>[A-Za-z_]\w*)", re.ASCII)
+_MOST_MODULES = 64
+
+PLACE = ("operation", "reference")
+
+
+@dataclass(slots=True)
+class SourceReader:
+    """Reads Python files in `folders` (absolute) for one load of a workspace; `asked` are digests of what was found by
+    path, None where nothing was."""
+
+    folders: tuple[str, ...]
+    writers: Writers | None = None
+    overlay: Callable[[str, str], str | None] = lambda _path, _real: None
+    asked: dict[str, bytes | None] = field(default_factory=dict)
+
+    def text(self, path: str) -> FileText | None:
+        """The text of the file at `path`, which an editor may hold; None where there is no such file."""
+        unsaved = self.overlay(path, real_path(path))
+        found = None
+        if unsaved is not None:
+            found = editor_text(unsaved)
+        elif is_there(path):
+            found = read_text(path, Source.REFERENCE, self.writers)
+        content = None if found is None else found.text + "".join(f"\0{one}" for one in found.diagnostics)
+        self.asked[path] = (
+            None if content is None else hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()
+        )
+        return found
+
+    def is_inside(self, path: str) -> bool:
+        """Return True if a file lies in one of the folders, wherever links lead."""
+        real = real_path(path)
+        return any(real.startswith(real_path(folder).rstrip(os.sep) + os.sep) for folder in self.folders)
+
+
+def holds(asked: Mapping[str, bytes | None], reader: SourceReader) -> bool:
+    """Return True if reading the same files again would find the same."""
+    for path, digest in asked.items():
+        if path not in reader.asked:
+            reader.text(path)
+        if reader.asked[path] != digest:
+            return False
+    return True
+
+
+def read_reference(problems: Problems, value: str, reader: SourceReader) -> PythonReference:
+    """The reference that `reference = value` names; what is wrong with it is reported and does not keep the kernel from
+    being compiled."""
+    form = _FORM.fullmatch(value)
+    if form is None:
+        return _refused(problems, "invalid-path", f'`{value}` is no reference: write "FILE.py:FUNCTION"')
+    folder = os.path.dirname(problems.document.path)  # noqa: PTH120
+    file, function = form["file"], form["function"]
+    path = os.path.normpath(os.path.join(folder, file))  # noqa: PTH118
+    if os.path.isabs(file):  # noqa: PTH117
+        return _refused(problems, "invalid-path", f"`{file}` must be relative to the kernel file's folder")
+    if not reader.is_inside(path):
+        message = f"`{file}` lies outside of the workspace; `kernel_folders` in [workspace] names further folders"
+        return _refused(problems, "outside", message)
+    read = reader.text(path)
+    if read is None:
+        return _refused(problems, "missing-reference", f"there is no file {path}")
+    if read.diagnostics:
+        return _refused(problems, "unreadable", f"{file} {read.diagnostics[0].message}")
+    name = os.path.basename(path).removesuffix(".py")  # noqa: PTH119
+    modules = {name: SourceModule(name, path, read.text)}
+    tree = _parsed(problems, modules[name])
+    if tree is None:
+        return PythonReference(function, tuple(modules.values()), f"{file} is not Python")
+    names = _names_of(tree)
+    if names is not None and function not in names:
+        near = nearest(function, names)
+        guess = f"; did you mean `{near}`?" if near else ""
+        return _refused(problems, "missing-reference", f"{file} has no function `{function}`{guess}")
+    _add_imported(problems, reader, modules, tree, name)
+    return PythonReference(function, tuple(modules.values()))
+
+
+def _refused(problems: Problems, code: str, message: str) -> PythonReference:
+    found = Diagnostic(
+        Severity.ERROR,
+        problems.document.source,
+        f"{problems.document.source.value}/{code}",
+        message,
+        problems.document.span_of(PLACE),
+    )
+    problems.found.append(found)  # no error that leaves nothing to compile
+    return PythonReference("", (), message)
+
+
+def _parsed(problems: Problems, module: SourceModule) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes in strings
+            return ast.parse(module.text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = (getattr(error, "lineno", None) or 1) - 1
+        column = max((getattr(error, "offset", None) or 1) - 1, 0)
+        message = getattr(error, "msg", None) or str(error)
+        place = Position(line, column)
+        problems.found.append(
+            Diagnostic(Severity.ERROR, Source.REFERENCE, "reference/syntax", message, Span(module.path, place, place))
+        )
+        return None
+
+
+def _names_of(tree: ast.Module) -> set[str] | None:
+    """The names that a module binds at its top; None where that cannot be told."""
+    names: set[str] = set()
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Import(names=imported) | ast.ImportFrom(names=imported):
+                if any(one.name == "*" for one in imported):
+                    return None
+                names |= {(one.asname or one.name).partition(".")[0] for one in imported}
+            case ast.Name(id=name, ctx=ast.Store()):
+                names.add(name)
+            case _:
+                waiting += ast.iter_child_nodes(node)
+    return names
+
+
+def _add_imported(
+    problems: Problems, reader: SourceReader, modules: dict[str, SourceModule], tree: ast.Module, name: str
+) -> None:
+    """Add the modules in the reference's folder that it imports, and those that they import."""
+    folder = os.path.dirname(modules[name].path)  # noqa: PTH120
+    waiting = list(_imports(tree, ""))
+    while waiting and len(modules) < _MOST_MODULES:
+        wanted = waiting.pop()
+        if wanted in modules:
+            continue
+        found = _module(problems, reader, folder, wanted)
+        if found is None:
+            continue
+        modules[wanted] = found
+        inner = _parsed(problems, found)
+        package = wanted if found.is_package else wanted.rpartition(".")[0]
+        waiting += [] if inner is None else _imports(inner, package)
+
+
+def _module(problems: Problems, reader: SourceReader, folder: str, name: str) -> SourceModule | None:
+    base = os.path.join(folder, *name.split("."))  # noqa: PTH118
+    for path, is_package in ((os.path.join(base, "__init__.py"), True), (f"{base}.py", False)):  # noqa: PTH118
+        read = reader.text(path) if reader.is_inside(path) else None
+        if read is not None:
+            problems.found += read.diagnostics
+            return SourceModule(name, path, read.text, is_package)
+    return None
+
+
+def _imports(tree: ast.Module, package: str) -> Iterator[str]:
+    """The modules that a module may import, with the packages around them; also names that may be modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for one in node.names:
+                yield from _with_packages(one.name)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(node, package)
+            if base:
+                yield from _with_packages(base)
+                yield from (f"{base}.{one.name}" for one in node.names if one.name != "*")
+
+
+def _absolute(node: ast.ImportFrom, package: str) -> str:
+    if not node.level:
+        return node.module or ""
+    parts: Sequence[str] = package.split(".") if package else []
+    kept = parts[: len(parts) - node.level + 1]
+    return ".".join([*kept, *([node.module] if node.module else [])])
+
+
+def _with_packages(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    return (".".join(parts[: count + 1]) for count in range(len(parts)))
