@@ -26,9 +26,9 @@ from ckwatch.bench.job import Contestant, Job, SelfTestJob
 from ckwatch.bench.kernel_abi import NOT_SUPPORTED, ArtifactLoader, KernelFunction
 from ckwatch.bench.leases import FOLDER_VARIABLE, Lease, lease
 from ckwatch.bench.numerics.comparison import OutputCheck, WrongResultError
-from ckwatch.bench.numerics.inputs import make_inputs
+from ckwatch.bench.numerics.inputs import before_launch, make_inputs
 from ckwatch.bench.numerics.row_verification import RowsReference, reference_of
-from ckwatch.bench.numerics.storage import Storage, in_memory, poison
+from ckwatch.bench.numerics.storage import Storage, in_memory
 from ckwatch.bench.numerics.verification import Reference, check_written
 from ckwatch.bench.probes.kernels import probe_kernels
 from ckwatch.bench.progress import Progress
@@ -404,10 +404,10 @@ class Measurement:
             self._runtime.upload(self._buffers[name].address, in_memory(array, self._problem.buffer(name).dtype))
         for entrant in entrants:
             self._at(f"verifying {when}, seed {seed}", entrant.name)
-            outputs = self._run(entrant)
+            outputs = self._run(entrant, seed)
             if entrant.contestant.is_library:
                 continue  # it is without epilogue, and not what is asked about
-            again = self._run(entrant, second=True) if twice else None
+            again = self._run(entrant, seed, second=True) if twice else None
             digest = _digest(outputs)
             if entrant.digests.setdefault(seed, digest) != digest:
                 raise BenchmarkError(
@@ -422,8 +422,9 @@ class Measurement:
             except WrongResultError as wrong:
                 raise BenchmarkError(wrong.kind, f"{wrong.message} ({when}, seed {seed})", "", wrong.detail) from None
 
-    def _run(self, entrant: _LoadedContestant, *, second: bool = False) -> dict[str, Storage]:
-        """Run on poisoned memory (`second`: the second pattern); the outputs as they come back.
+    def _run(self, entrant: _LoadedContestant, seed: int, *, second: bool = False) -> dict[str, Storage]:
+        """Run on poisoned memory (`second`: the second pattern), or on what the seed says of in-out ones; return the
+        outputs.
 
         Raises BenchmarkError, OUT_OF_BOUNDS among others.
         """
@@ -431,7 +432,8 @@ class Measurement:
         outputs = {}
         for buffer in self._problem.buffers:
             if buffer.output:
-                outputs[buffer.name] = poison(buffer, self._fnuz, second=second)
+                given = self._inputs[seed]
+                outputs[buffer.name] = before_launch(self._problem, buffer, given, self._fnuz, second=second)
                 runtime.upload(self._buffers[buffer.name].address, _as_bytes(outputs[buffer.name]))
         if entrant.workspace is not None:
             runtime.fill(entrant.workspace.address, 0xFF, entrant.workspace.size_bytes)
@@ -510,6 +512,8 @@ class Measurement:
         self._at("looking for what was written beside the outputs", entrants[0].name if len(entrants) == 1 else "")
         self._memory.check()
         for name, array in self._inputs[self._job.seeds[0]].items():
+            if self._problem.buffer(name).output:
+                continue
             given = in_memory(array, self._problem.buffer(name).dtype)
             found = np.empty_like(given)
             self._runtime.download(self._buffers[name].address, found)
