@@ -25,6 +25,7 @@ from ckwatch.bench.guarded_memory import GuardedBuffer, GuardedMemory
 from ckwatch.bench.job import Contestant, Job, SelfTestJob
 from ckwatch.bench.kernel_abi import NOT_SUPPORTED, ArtifactLoader, KernelFunction
 from ckwatch.bench.leases import FOLDER_VARIABLE, Lease, lease
+from ckwatch.bench.numerics.array_files import file_arrays
 from ckwatch.bench.numerics.comparison import OutputCheck, WrongResultError
 from ckwatch.bench.numerics.inputs import before_launch, make_inputs
 from ckwatch.bench.numerics.row_verification import RowsReference, reference_of
@@ -201,6 +202,8 @@ class Measurement:
         self._notes: list[str] = []
         self._memory = GuardedMemory(runtime)
         self._buffers: dict[str, GuardedBuffer] = {}
+        self._kept: dict[str, GuardedBuffer] = {}
+        self._artifacts: Sequence[bytes] = ()
         self._inputs: dict[int, dict[str, Storage]] = {}
         self._references: dict[int, Reference | RowsReference] = {}
         self._flush_instructions: Launch | None = None
@@ -213,6 +216,7 @@ class Measurement:
 
     def report(self, artifacts: Sequence[bytes]) -> BenchmarkReport:
         began_at, began = time.time(), time.monotonic()
+        self._artifacts = artifacts
         self._verify_ragged(artifacts)
         entrants = self._load(artifacts)
         self._load_instruction_flush(artifacts)
@@ -272,6 +276,7 @@ class Measurement:
 
     def verify(self, artifacts: Sequence[bytes]) -> tuple[ContestantResult, ...]:
         """Verify without timing: results without samples. Raises BenchmarkError."""
+        self._artifacts = artifacts
         entrants = self._load(artifacts)
         self._check_memory(entrants, 0)
         self._allocate(entrants)
@@ -339,6 +344,7 @@ class Measurement:
         self._at("looking for memory", "")
         problem = self._problem
         parts = {buffer.name: buffer.size_bytes for buffer in problem.buffers}
+        parts |= {f"first content of {buffer.name}": buffer.size_bytes for buffer in problem.buffers if buffer.in_out}
         parts |= {f"workspace of {entrant.name}": entrant.workspace_bytes for entrant in entrants}
         parts["flushing caches"] = flush_bytes
         if self._on_cpu:
@@ -359,6 +365,10 @@ class Measurement:
         self._at("allocating", "")
         for buffer in self._problem.buffers:
             self._buffers[buffer.name] = self._memory.allocate(buffer.name, buffer.size_bytes)
+            if buffer.in_out:
+                self._kept[buffer.name] = self._memory.allocate(
+                    f"the first content of {buffer.name}", buffer.size_bytes
+                )
         for entrant in entrants:
             if entrant.workspace_bytes:
                 entrant.workspace = self._memory.allocate("its workspace", entrant.workspace_bytes)
@@ -390,7 +400,8 @@ class Measurement:
             key = (repr(self._problem), seed, self._fnuz, self._job.full_check_macs)
             known = _KNOWN_INPUTS.pop(key, None)
             if known is None:
-                inputs = make_inputs(self._problem, seed, self._fnuz)
+                given = file_arrays(self._problem, self._artifacts)
+                inputs = make_inputs(self._problem, seed, self._fnuz, given)
                 known = inputs, reference_of(self._problem, inputs, self._job.full_check_macs, seed)
             _KNOWN_INPUTS[key] = known
             if len(_KNOWN_INPUTS) > PROBLEMS_KEPT:
@@ -465,8 +476,11 @@ class Measurement:
         sampler = Sampler(
             self._runtime, self._job.precision, flush, self._at, flush_instructions=self._flush_instructions
         )
+        for name, kept in self._kept.items():
+            content = self._inputs[self._job.seeds[0]][name]
+            self._runtime.upload(kept.address, in_memory(content, self._problem.buffer(name).dtype))
         runners = [
-            ContestantRunner(entrant.name, entrant.launch, partial(self._take_turn, entrant))
+            ContestantRunner(entrant.name, entrant.launch, partial(self._take_turn, entrant), self._restore)
             for entrant in entrants
             if entrant.launch is not None  # `_with_launches` left out the others
         ]
@@ -493,6 +507,11 @@ class Measurement:
             for reason, count in sorted(sampler.slowed.items())
         ]
         return measured
+
+    def _restore(self) -> None:
+        """Give in-out tensors the content that they had before the first launch, on the stream."""
+        for name, kept in self._kept.items():
+            self._runtime.copy(self._buffers[name].address, kept.address, kept.size_bytes)
 
     def _check_possible(self, samples: Samples) -> None:
         limit = bound(self._problem, self._runtime.facts, samples.cache)

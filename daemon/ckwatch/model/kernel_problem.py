@@ -8,7 +8,7 @@ name that comes first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 from ckwatch.model.contractions import EpilogueStep, MatrixAxes, MatrixView, evaluated
@@ -227,7 +227,7 @@ def problem_of(operation: Operation, shape: Shape, arch: str, null: frozenset[st
 def _values(tensors: Mapping[str, Tensor], buffer: str, sizes: Mapping[str, int]) -> TensorValues | None:
     found = (tensor.values for tensor in tensors.values() if tensor.buffer == buffer and tensor.values is not None)
     values = next(found, None)
-    return None if values is None else values.on(sizes)
+    return None if values is None else replace(values.on(sizes), file="")
 
 
 def scale_tensors(operation: Operation) -> tuple[str, ...]:

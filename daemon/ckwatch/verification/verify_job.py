@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from ckwatch.bench.job import VERIFYING, VerifyJob
 from ckwatch.bench.kernel_abi import ArtifactLoader, KernelFunction
+from ckwatch.bench.numerics.array_files import file_arrays
 from ckwatch.bench.numerics.comparison import WrongResultError
 from ckwatch.bench.numerics.inputs import before_launch, make_inputs
 from ckwatch.bench.numerics.row_verification import reference_of
@@ -67,7 +68,7 @@ def verify_job(job: VerifyJob, artifacts: Sequence[bytes], progress: Progress) -
     """Verify the artifact on each of the job's problems; each result is told at once. Raises BenchmarkError when the
     emulator or the artifact cannot be loaded."""
     progress.at("loading the emulator")
-    verifier = _Verifier(EmulatedDevice(job.library, job.objdump, job.arch, job.instruction_limit), job, artifacts[0])
+    verifier = _Verifier(EmulatedDevice(job.library, job.objdump, job.arch, job.instruction_limit), job, artifacts)
     for number, trial in enumerate(job.trials):
         progress.at(f"{VERIFYING}{trial.name} ({trial.shape})")
         problem, findings = verifier.run(trial)
@@ -100,10 +101,10 @@ class _Launched:
 
 
 class _Verifier:
-    def __init__(self, device: EmulatedDevice, job: VerifyJob, artifact: bytes) -> None:
+    def __init__(self, device: EmulatedDevice, job: VerifyJob, artifacts: Sequence[bytes]) -> None:
         self._device = device
         self._job = job
-        self._artifact = artifact
+        self._artifact, *self._array_files = artifacts
         self._loader = ArtifactLoader(explained_status)
         self._problem = ""
 
@@ -125,7 +126,8 @@ class _Verifier:
         return is_fnuz(self._job.arch) if known is None else known
 
     def _inputs(self, trial: Trial) -> dict[str, Storage]:
-        inputs = make_inputs(trial.compared, self._job.seed, self._fnuz(trial))
+        given = file_arrays(trial.compared, self._array_files)
+        inputs = make_inputs(trial.compared, self._job.seed, self._fnuz(trial), given)
         if trial.gaps is GapFill.INFINITY:
             for name, elements in inputs.items():
                 buffer = trial.compared.buffer(name)
