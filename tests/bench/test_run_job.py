@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import re
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from benches.bench_kernels import gemm_problem, job, shared_object
+from benches.bench_kernels import M, N, gemm_problem, job, shared_object
 from ckwatch.bench.event_noise import PAIRS
 from ckwatch.bench.guarded_memory import GUARD_BYTES
 from ckwatch.bench.job import Contestant, Job
@@ -18,6 +21,7 @@ from ckwatch.bench.run_job import FLUSH_FACTOR, UNKNOWN_CACHE_BYTES, Measurement
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceEvent, DeviceRuntime
 from ckwatch.model.kernel_problem import KernelArgument
 from ckwatch.model.roofline import CacheState
+from ckwatch.model.tensor_values import ContentKind, TensorValues
 from fakes.fake_runtime import FACTS, FakeRuntime
 
 
@@ -382,3 +386,33 @@ def test_the_report_has_the_noise_floor_and_what_slowed_the_device_down() -> Non
     assert found.noise_floor.us == max(found.noise_floor.resolution_us, found.noise_floor.jitter_us)
     assert found.slowed == {}
     assert not found.flushed_instructions
+
+
+FIRST = TensorValues(kind=ContentKind.CONSTANT, numbers=(3,))
+
+
+def with_in_out_y(values: TensorValues) -> Job:
+    """A job of an unknown computation that reads Y, which holds these values."""
+    asked = job("ours")
+    x, w, y = asked.problem.buffers
+    changed = replace(asked.problem, computed=None, buffers=(x, w, replace(y, in_out=True, values=values)))
+    return replace(asked, problem=changed)
+
+
+def test_in_out_tensors_hold_their_first_content_before_each_launch(on_cpu: DeviceRuntime) -> None:
+    reads = {"before": "float old = Y[LDC + 1];", "after": "if (old != 3.0f) return 7; Y[LDC + 1] = old + X[3];"}
+    succeeded(on_cpu, with_in_out_y(FIRST), shared_object(**reads))
+    adds = {"before": "float old = Y[LDC + 1];", "after": "Y[LDC + 1] = old + runs;"}
+    found, _ = failed(on_cpu, with_in_out_y(FIRST), shared_object(**adds))
+    assert found.kind is FailureKind.NONDETERMINISTIC
+    leaves = {"before": "float old = Y[LDC + 1];", "after": "Y[LDC + 1] = old;"}
+    succeeded(on_cpu, with_in_out_y(FIRST), shared_object(**leaves))
+
+
+def test_a_content_from_a_file_goes_along_with_the_job(on_cpu: DeviceRuntime) -> None:
+    content = io.BytesIO()
+    np.save(content, np.full((M, N), 5.0))
+    digest = hashlib.sha256(content.getvalue()).hexdigest()
+    asked = with_in_out_y(TensorValues(kind=ContentKind.FILE, digest=digest))
+    reads = {"before": "float old = Y[LDC + 1];", "after": "if (old != 5.0f) return 7;"}
+    succeeded(on_cpu, asked, shared_object(**reads), content.getvalue())

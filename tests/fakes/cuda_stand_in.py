@@ -176,6 +176,9 @@ class StandIn:
     def _cuMemsetD8Async(self, to: int, value: int, size_bytes: int, stream: int) -> None:
         self.streams[stream].work.append((None, lambda: _move(to, bytes([value]) * size_bytes)))
 
+    def _cuMemcpyDtoDAsync(self, to: int, source: int, size_bytes: int, stream: int) -> None:
+        self.streams[stream].work.append((None, lambda: _move(to, ctypes.string_at(source, size_bytes))))
+
     def _cuStreamCreate(self, _flags: int) -> int:
         number = len(self.streams) + 1
         self.streams[number] = Stream()

@@ -96,6 +96,10 @@ class FakeRuntime:
         self.fills.append(size_bytes)
         self.cold = True
 
+    def copy(self, target: int, source: int, size_bytes: int) -> None:
+        ctypes.memmove(target, source, size_bytes)
+        self._note("copy", FILL_US)
+
     def event(self) -> DeviceEvent:
         return Moment()
 

@@ -117,6 +117,9 @@ class KernelFunction:
         """All arguments, a line each."""
         lines = []
         for argument in self._problem.arguments:
+            if argument.is_null:
+                lines.append(f"{argument.c_type} {argument.name} = null")
+                continue
             if argument.buffer is None:
                 lines.append(f"{argument.c_type} {argument.name} = {argument.value}")
                 continue
@@ -224,7 +227,7 @@ def _check_machine(artifact: bytes) -> None:
 
 
 def _c_type(argument: KernelArgument) -> Callable[..., Any]:
-    if argument.buffer is not None:
+    if argument.buffer is not None or argument.is_null:
         return ctypes.c_void_p
     if argument.c_type == "bool":
         return ctypes.c_bool
@@ -233,7 +236,7 @@ def _c_type(argument: KernelArgument) -> Callable[..., Any]:
 
 def _check_argument(argument: KernelArgument) -> None:
     """ctypes cuts off what does not fit; raises BenchmarkError instead."""
-    if argument.buffer is not None or argument.c_type == "bool":
+    if argument.buffer is not None or argument.is_null or argument.c_type == "bool":
         return
     known = argument.c_type in REALS or argument.c_type in INTEGERS
     if not known:

@@ -25,10 +25,11 @@ from ckwatch.bench.guarded_memory import GuardedBuffer, GuardedMemory
 from ckwatch.bench.job import Contestant, Job, SelfTestJob
 from ckwatch.bench.kernel_abi import NOT_SUPPORTED, ArtifactLoader, KernelFunction
 from ckwatch.bench.leases import FOLDER_VARIABLE, Lease, lease
+from ckwatch.bench.numerics.array_files import file_arrays
 from ckwatch.bench.numerics.comparison import OutputCheck, WrongResultError
-from ckwatch.bench.numerics.inputs import make_inputs
+from ckwatch.bench.numerics.inputs import before_launch, make_inputs
 from ckwatch.bench.numerics.row_verification import RowsReference, reference_of
-from ckwatch.bench.numerics.storage import Storage, in_memory, poison
+from ckwatch.bench.numerics.storage import Storage, in_memory
 from ckwatch.bench.numerics.verification import Reference, check_written
 from ckwatch.bench.probes.kernels import probe_kernels
 from ckwatch.bench.progress import Progress
@@ -201,6 +202,8 @@ class Measurement:
         self._notes: list[str] = []
         self._memory = GuardedMemory(runtime)
         self._buffers: dict[str, GuardedBuffer] = {}
+        self._kept: dict[str, GuardedBuffer] = {}
+        self._artifacts: Sequence[bytes] = ()
         self._inputs: dict[int, dict[str, Storage]] = {}
         self._references: dict[int, Reference | RowsReference] = {}
         self._flush_instructions: Launch | None = None
@@ -213,6 +216,7 @@ class Measurement:
 
     def report(self, artifacts: Sequence[bytes]) -> BenchmarkReport:
         began_at, began = time.time(), time.monotonic()
+        self._artifacts = artifacts
         self._verify_ragged(artifacts)
         entrants = self._load(artifacts)
         self._load_instruction_flush(artifacts)
@@ -272,6 +276,7 @@ class Measurement:
 
     def verify(self, artifacts: Sequence[bytes]) -> tuple[ContestantResult, ...]:
         """Verify without timing: results without samples. Raises BenchmarkError."""
+        self._artifacts = artifacts
         entrants = self._load(artifacts)
         self._check_memory(entrants, 0)
         self._allocate(entrants)
@@ -339,6 +344,7 @@ class Measurement:
         self._at("looking for memory", "")
         problem = self._problem
         parts = {buffer.name: buffer.size_bytes for buffer in problem.buffers}
+        parts |= {f"first content of {buffer.name}": buffer.size_bytes for buffer in problem.buffers if buffer.in_out}
         parts |= {f"workspace of {entrant.name}": entrant.workspace_bytes for entrant in entrants}
         parts["flushing caches"] = flush_bytes
         if self._on_cpu:
@@ -359,6 +365,10 @@ class Measurement:
         self._at("allocating", "")
         for buffer in self._problem.buffers:
             self._buffers[buffer.name] = self._memory.allocate(buffer.name, buffer.size_bytes)
+            if buffer.in_out:
+                self._kept[buffer.name] = self._memory.allocate(
+                    f"the first content of {buffer.name}", buffer.size_bytes
+                )
         for entrant in entrants:
             if entrant.workspace_bytes:
                 entrant.workspace = self._memory.allocate("its workspace", entrant.workspace_bytes)
@@ -390,7 +400,8 @@ class Measurement:
             key = (repr(self._problem), seed, self._fnuz, self._job.full_check_macs)
             known = _KNOWN_INPUTS.pop(key, None)
             if known is None:
-                inputs = make_inputs(self._problem, seed, self._fnuz)
+                given = file_arrays(self._problem, self._artifacts)
+                inputs = make_inputs(self._problem, seed, self._fnuz, given)
                 known = inputs, reference_of(self._problem, inputs, self._job.full_check_macs, seed)
             _KNOWN_INPUTS[key] = known
             if len(_KNOWN_INPUTS) > PROBLEMS_KEPT:
@@ -404,10 +415,10 @@ class Measurement:
             self._runtime.upload(self._buffers[name].address, in_memory(array, self._problem.buffer(name).dtype))
         for entrant in entrants:
             self._at(f"verifying {when}, seed {seed}", entrant.name)
-            outputs = self._run(entrant)
+            outputs = self._run(entrant, seed)
             if entrant.contestant.is_library:
                 continue  # it is without epilogue, and not what is asked about
-            again = self._run(entrant, second=True) if twice else None
+            again = self._run(entrant, seed, second=True) if twice else None
             digest = _digest(outputs)
             if entrant.digests.setdefault(seed, digest) != digest:
                 raise BenchmarkError(
@@ -422,8 +433,9 @@ class Measurement:
             except WrongResultError as wrong:
                 raise BenchmarkError(wrong.kind, f"{wrong.message} ({when}, seed {seed})", "", wrong.detail) from None
 
-    def _run(self, entrant: _LoadedContestant, *, second: bool = False) -> dict[str, Storage]:
-        """Run on poisoned memory (`second`: the second pattern); the outputs as they come back.
+    def _run(self, entrant: _LoadedContestant, seed: int, *, second: bool = False) -> dict[str, Storage]:
+        """Run on poisoned memory (`second`: the second pattern), or on what the seed says of in-out ones; return the
+        outputs.
 
         Raises BenchmarkError, OUT_OF_BOUNDS among others.
         """
@@ -431,7 +443,8 @@ class Measurement:
         outputs = {}
         for buffer in self._problem.buffers:
             if buffer.output:
-                outputs[buffer.name] = poison(buffer, self._fnuz, second=second)
+                given = self._inputs[seed]
+                outputs[buffer.name] = before_launch(self._problem, buffer, given, self._fnuz, second=second)
                 runtime.upload(self._buffers[buffer.name].address, _as_bytes(outputs[buffer.name]))
         if entrant.workspace is not None:
             runtime.fill(entrant.workspace.address, 0xFF, entrant.workspace.size_bytes)
@@ -463,8 +476,11 @@ class Measurement:
         sampler = Sampler(
             self._runtime, self._job.precision, flush, self._at, flush_instructions=self._flush_instructions
         )
+        for name, kept in self._kept.items():
+            content = self._inputs[self._job.seeds[0]][name]
+            self._runtime.upload(kept.address, in_memory(content, self._problem.buffer(name).dtype))
         runners = [
-            ContestantRunner(entrant.name, entrant.launch, partial(self._take_turn, entrant))
+            ContestantRunner(entrant.name, entrant.launch, partial(self._take_turn, entrant), self._restore)
             for entrant in entrants
             if entrant.launch is not None  # `_with_launches` left out the others
         ]
@@ -492,6 +508,11 @@ class Measurement:
         ]
         return measured
 
+    def _restore(self) -> None:
+        """Give in-out tensors the content that they had before the first launch, on the stream."""
+        for name, kept in self._kept.items():
+            self._runtime.copy(self._buffers[name].address, kept.address, kept.size_bytes)
+
     def _check_possible(self, samples: Samples) -> None:
         limit = bound(self._problem, self._runtime.facts, samples.cache)
         if limit is None:
@@ -510,6 +531,8 @@ class Measurement:
         self._at("looking for what was written beside the outputs", entrants[0].name if len(entrants) == 1 else "")
         self._memory.check()
         for name, array in self._inputs[self._job.seeds[0]].items():
+            if self._problem.buffer(name).output:
+                continue
             given = in_memory(array, self._problem.buffer(name).dtype)
             found = np.empty_like(given)
             self._runtime.download(self._buffers[name].address, found)

@@ -48,11 +48,13 @@ _PendingBlock = list[tuple[DeviceEvent, DeviceEvent]]
 
 @dataclass(slots=True)
 class ContestantRunner:
-    """A contestant as the timing loop sees it. `turn` is called before its launches, outside of what is timed."""
+    """A contestant as the timing loop sees it. Outside of what is timed, `turn` is called before its launches, and
+    `restore` before each of them: it puts on the stream what gives in-out tensors their first content back."""
 
     name: str
     launch: Launch
     turn: Callable[[], None] = lambda: None
+    restore: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +232,10 @@ class Sampler:
         runner.turn()
         with runtime.gate():
             if not cold:
+                runner.restore()
                 runner.launch()
             for begin, end in pairs:
+                runner.restore()
                 if cold:
                     self._flush_caches()
                 if self.flush_instructions is not None:

@@ -8,25 +8,36 @@ name that comes first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 from ckwatch.model.contractions import EpilogueStep, MatrixAxes, MatrixView, evaluated
 from ckwatch.model.kernels import Operation, OutputComparison, Shape, Tensor, is_integers
 from ckwatch.model.row_computations import OptionValue, RowComputation
+from ckwatch.model.tensor_values import TensorValues
 from ckwatch.model.tensors import DTYPES, evaluate_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
     """Memory that is passed to the kernel: `elements` of the dtype `dtype` (a key of `ckwatch.model.tensors.DTYPES`),
-    gaps that leading dimensions leave included. `output`: the kernel writes it; `scale`: it holds scales."""
+    gaps that leading dimensions leave included. `output`: the kernel writes it; `scale`: it holds scales. `values`:
+    the content before a launch, None for the usual one. `in_out`: an output that the kernel reads, too; `partial`: an
+    output of which it may leave elements."""
 
     name: str
     dtype: str
     elements: int
     output: bool = False
     scale: bool = False
+    values: TensorValues | None = None
+    in_out: bool = False
+    partial: bool = False
+
+    @property
+    def given(self) -> bool:
+        """Return True if its content before a launch means something: that of inputs, and some outputs'."""
+        return not self.output or self.in_out or self.partial
 
     @property
     def size_bytes(self) -> int:
@@ -45,12 +56,18 @@ class TensorView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelArgument:
-    """An argument of the C function before `workspace_size`: a pointer to `buffer`, or `value` as the type `c_type`."""
+    """An argument of the C function before `workspace_size`: a pointer to `buffer`, or `value` as the type `c_type`; a
+    pointer type without a buffer is a null pointer."""
 
     name: str
     c_type: str
     buffer: str | None = None
     value: int | float | bool | None = None
+
+    @property
+    def is_null(self) -> bool:
+        """Return True if it is a null pointer, for a tensor that is not there."""
+        return self.buffer is None and self.c_type.endswith("*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,8 +211,8 @@ def is_fnuz(arch: str) -> bool:
     return arch.partition(":")[0] in FNUZ_ARCHS
 
 
-def problem_of(operation: Operation, shape: Shape, arch: str) -> KernelProblem:
-    """The call of a kernel of `operation`, compiled for `arch`, on one shape.
+def problem_of(operation: Operation, shape: Shape, arch: str, null: frozenset[str] = frozenset()) -> KernelProblem:
+    """The call of a kernel of `operation`, compiled for `arch`, on one shape. Pointers to the buffers `null` are null.
 
     Of an operation without a computation neither what it computes nor its flops are known. Raises ValueError for a size
     that has no positive value or a negative stride, and KeyError for a size or runtime argument that the shape does not
@@ -203,10 +220,10 @@ def problem_of(operation: Operation, shape: Shape, arch: str) -> KernelProblem:
     """
     inputs = [tensor for _, tensor in operation.inputs if tensor is not None]
     outputs = [tensor for _, tensor in operation.outputs]
-    tensors = {tensor.name: tensor for tensor in (*inputs, *outputs)}
+    arguments = [_pointer(tensor, {one.buffer for one in outputs}, null) for _, tensor in pointer_arguments(operation)]
+    tensors = {tensor.name: tensor for tensor in (*inputs, *outputs) if tensor.buffer not in null}
     views = {name: _view(tensor, shape.sizes) for name, tensor in tensors.items()}
     written = {tensor.buffer for tensor in outputs}
-    arguments = [_pointer(tensor, written) for _, tensor in pointer_arguments(operation)]
     arguments += [
         KernelArgument(name=name, c_type="int32_t", value=shape.sizes[name]) for name in operation.size_arguments
     ]
@@ -224,6 +241,9 @@ def problem_of(operation: Operation, shape: Shape, arch: str) -> KernelProblem:
             elements=max(_extent(view) for view in views.values() if view.buffer == name),
             output=name in written,
             scale=name in scales,
+            values=_values(tensors, name, shape.sizes),
+            in_out=any(tensor.in_out for tensor in outputs if tensor.buffer == name),
+            partial=any(tensor.partial for tensor in outputs if tensor.buffer == name),
         )
         for name in dict.fromkeys(tensor.buffer for tensor in tensors.values())
     )
@@ -278,6 +298,12 @@ def _called_reference(
         fnuz=is_fnuz(arch),
         problem=declared.problem,
     )
+
+
+def _values(tensors: Mapping[str, Tensor], buffer: str, sizes: Mapping[str, int]) -> TensorValues | None:
+    found = (tensor.values for tensor in tensors.values() if tensor.buffer == buffer and tensor.values is not None)
+    values = next(found, None)
+    return None if values is None else replace(values.on(sizes), file="")
 
 
 def scale_tensors(operation: Operation) -> tuple[str, ...]:
@@ -336,10 +362,10 @@ def pointer_arguments(operation: Operation) -> list[tuple[str, Tensor]]:
     return list(found.values())
 
 
-def _pointer(tensor: Tensor, written: set[str]) -> KernelArgument:
+def _pointer(tensor: Tensor, written: set[str], null: frozenset[str]) -> KernelArgument:
     constant = "" if tensor.buffer in written else "const "
     c_type = f"{constant}{DTYPES[tensor.dtype].abi_type}*"
-    return KernelArgument(name=tensor.name, c_type=c_type, buffer=tensor.buffer)
+    return KernelArgument(name=tensor.name, c_type=c_type, buffer=None if tensor.buffer in null else tensor.buffer)
 
 
 def _view(tensor: Tensor, sizes: Mapping[str, int]) -> TensorView:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ckwatch.model.contractions import Contraction
 from ckwatch.model.python_references import PythonReference
 from ckwatch.model.row_computations import RowComputation
+from ckwatch.model.tensor_values import TensorValues
 from ckwatch.model.text import Span
 
 ParameterElement = int | str | tuple[int, ...] | tuple[str, ...]
@@ -43,7 +44,9 @@ class Tensor:
     `name` is the C argument's name (`X`, `W`, `Bias`, `Y`), `dtype` a key of `ckwatch.model.tensors.DTYPES`, `layout`
     `row` or `col`, `sizes` and `strides` the names of the size arguments or literal expressions, outermost first
     (`("M", "K")`, `("LDA", "1")`). `buffer` tells two arguments that are one buffer from two buffers: equal
-    buffers are one argument.
+    buffers are one argument. `values`: those of an input, or of an output before a launch, None for the usual ones.
+    `in_out`: an output that is read, too; `partial`: an output of which the kernel may leave elements; `optional`: an
+    input that may be a null pointer.
     """
 
     name: str
@@ -52,6 +55,10 @@ class Tensor:
     sizes: tuple[str, ...]
     strides: tuple[str, ...]
     buffer: str
+    values: TensorValues | None = None
+    in_out: bool = False
+    partial: bool = False
+    optional: bool = False
 
     # As the nodes of PyTorch Inductor are asked by its templates.
 

@@ -31,8 +31,10 @@ async def verify(
     *,
     time_limit_s: float,
     on_message: OnMessage | None = None,
+    arrays: Sequence[bytes] = (),
 ) -> Verification:
-    """Have a worker on this machine verify `artifact`, the content of a shared object, on the emulator.
+    """Have a worker on this machine verify `artifact`, the content of a shared object, on the emulator. `arrays`: the
+    contents of NumPy files that problems name.
 
     As `Worker.ask`. A problem at which a worker crashes or hangs is not verified and says so; another worker goes on
     with those behind it, up to WORKERS. Problems that none came to are not verified either.
@@ -61,7 +63,7 @@ async def verify(
                 on_message(said)
 
         answer = await Worker(start).ask(
-            replace(job, trials=rest), [artifact], VerificationDone, time_limit_s=time_limit_s, on_message=take
+            replace(job, trials=rest), [artifact, *arrays], VerificationDone, time_limit_s=time_limit_s, on_message=take
         )
         message = answer.message if isinstance(answer, BenchmarkFailure) else "the worker has not told its outcome"
         if failed := next((trial for trial in rest if trial not in outcomes), None):

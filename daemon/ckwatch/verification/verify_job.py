@@ -19,9 +19,10 @@ import numpy.typing as npt
 
 from ckwatch.bench.job import VERIFYING, VerifyJob
 from ckwatch.bench.kernel_abi import ArtifactLoader, KernelFunction
+from ckwatch.bench.numerics.array_files import file_arrays
 from ckwatch.bench.numerics.comparison import WrongResultError
 from ckwatch.bench.numerics.given_outputs import GivenReference
-from ckwatch.bench.numerics.inputs import make_inputs
+from ckwatch.bench.numerics.inputs import before_launch, make_inputs
 from ckwatch.bench.numerics.row_verification import RowsReference, reference_of
 from ckwatch.bench.numerics.storage import (
     Mask,
@@ -30,7 +31,6 @@ from ckwatch.bench.numerics.storage import (
     in_memory,
     matrix_offsets,
     narrow,
-    poison,
     tensor_elements,
     widen,
 )
@@ -72,7 +72,7 @@ def verify_job(job: VerifyJob, artifacts: Sequence[bytes], progress: Progress) -
     """Verify the artifact on each of the job's problems; each result is told at once. Raises BenchmarkError when the
     emulator or the artifact cannot be loaded."""
     progress.at("loading the emulator")
-    verifier = _Verifier(EmulatedDevice(job.library, job.objdump, job.arch, job.instruction_limit), job, artifacts[0])
+    verifier = _Verifier(EmulatedDevice(job.library, job.objdump, job.arch, job.instruction_limit), job, artifacts)
     try:
         _verify_each(verifier, job, progress)
     finally:
@@ -112,10 +112,10 @@ class _Launched:
 
 
 class _Verifier:
-    def __init__(self, device: EmulatedDevice, job: VerifyJob, artifact: bytes) -> None:
+    def __init__(self, device: EmulatedDevice, job: VerifyJob, artifacts: Sequence[bytes]) -> None:
         self._device = device
         self._job = job
-        self._artifact = artifact
+        self._artifact, *self._array_files = artifacts
         self._loader = ArtifactLoader(explained_status)
         self._problem = ""
         self._calls = None if job.reference is None else ReferenceCalls(job.reference, job.reference_limit_s)
@@ -145,12 +145,13 @@ class _Verifier:
         return is_fnuz(self._job.arch) if known is None else known
 
     def _inputs(self, trial: Trial) -> dict[str, Storage]:
-        inputs = make_inputs(trial.compared, self._job.seed, self._fnuz(trial))
+        given = file_arrays(trial.compared, self._array_files)
+        inputs = make_inputs(trial.compared, self._job.seed, self._fnuz(trial), given)
         if trial.gaps is GapFill.INFINITY:
             for name, elements in inputs.items():
                 buffer = trial.compared.buffer(name)
                 gaps = gap_mask(trial.compared, buffer)
-                if gaps is not None and buffer.dtype in _FLOATS_WITH_INFINITY:
+                if gaps is not None and buffer.dtype in _FLOATS_WITH_INFINITY and not buffer.output:
                     elements[gaps] = narrow(np.full(1, np.inf), buffer.dtype, fnuz=False)[0]
         _fill(trial, inputs)
         return inputs
@@ -206,14 +207,16 @@ class _Verifier:
             offset = DTYPES[buffer.dtype].bytes_for(trial.offset_of(buffer.name))
             addresses[buffer.name] = allocate(buffer.name, buffer.size_bytes, offset)
         memory = {name: _memory_of(device, trial, name, address) for name, address in addresses.items()}
-        given = {name: in_memory(elements, problem.buffer(name).dtype) for name, elements in inputs.items()}
+        read = {name: problem.buffer(name) for name in inputs if not problem.buffer(name).output}
+        given = {name: in_memory(inputs[name], buffer.dtype) for name, buffer in read.items()}
         for name, as_bytes in given.items():
             memory[name].upload(as_bytes)
         for buffer in trial.compared.buffers:
             if buffer.output:
-                done.outputs[buffer.name] = poison(buffer, self._fnuz(trial))
+                done.outputs[buffer.name] = before_launch(trial.compared, buffer, inputs, self._fnuz(trial))
                 memory[buffer.name].upload(in_memory(done.outputs[buffer.name], buffer.dtype))
-                memory[buffer.name].mark_undefined()
+                if not buffer.in_out:
+                    memory[buffer.name].mark_undefined()
         workspace = allocate(WORKSPACE, workspace_bytes) if workspace_bytes else 0
         function.launch(addresses, workspace, 0)()
         device.synchronize()
@@ -221,7 +224,9 @@ class _Verifier:
             as_bytes = in_memory(elements, problem.buffer(name).dtype)
             before = as_bytes.copy()
             memory[name].download(as_bytes)
-            if self._job.checked:
+            if problem.buffer(name).in_out:  # all of it was written before
+                unwritten = np.zeros(elements.size, np.bool_)
+            elif self._job.checked:
                 undefined = memory[name].undefined(as_bytes.nbytes)
                 unwritten = np.logical_or.reduce(undefined.reshape(elements.size, -1), axis=1)
             else:  # nobody knows who wrote a byte: what differs from the poison was written
@@ -285,6 +290,8 @@ class _Verifier:
             left = ~tensor_elements(written, view)
             if name in optional:
                 left &= ~optional[name]
+            if problem.buffer(name).given:  # what the kernel leaves there is compared, too
+                continue
             if left.any() and (whole or left.all()):
                 first, last = (f"{name}[{', '.join(map(str, at))}]" for at in np.argwhere(left)[[0, -1]].tolist())
                 raise WrongResultError(

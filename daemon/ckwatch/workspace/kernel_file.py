@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
 from typing import Annotated, Any
@@ -17,7 +17,9 @@ from ckwatch.model.targets import arch_has_language, arch_mismatch, default_arch
 from ckwatch.model.text import Span
 from ckwatch.system.user_files import broken_link
 from ckwatch.workspace import operations
+from ckwatch.workspace.array_files import read_array_files
 from ckwatch.workspace.compiler_flags import check_flags
+from ckwatch.workspace.files import Stamp
 from ckwatch.workspace.parameters import ParameterReader, PlacedValue, identity, merge_tables
 from ckwatch.workspace.problems import Problems, join_names
 from ckwatch.workspace.references import SourceReader
@@ -67,13 +69,14 @@ ELSEWHERE = {
 @dataclass(frozen=True, slots=True)
 class LoadedKernel:
     """A kernel file's kernel, or None where problems leave nothing to compile; `name_span` is where its name stands.
-    `spaces` are the sweeps that are searched, not expanded."""
+    `spaces` are the sweeps that are searched, not expanded; `beside`: further files that it was read from."""
 
     kernel: Kernel | None
     name: str
     name_span: Span
     diagnostics: tuple[Diagnostic, ...]
     spaces: tuple[SweepPlan, ...] = ()
+    beside: Mapping[str, Stamp | None] = field(default_factory=dict)
 
 
 def read_kernel(
@@ -117,6 +120,11 @@ def read_kernel(
     outline = operation or operations.outline_of(values)
     if "shape" in values and outline is not None:
         shapes = read_shapes(problems, values["shape"], outline)
+    beside: dict[str, Stamp | None] = {}
+    if operation is not None:
+        before = problems.errors_found
+        operation, beside = read_array_files(problems, operation, shapes)
+        usable = usable and problems.errors_found == before
     chosen = _archs(problems, table, template, archs)
     reader = ParameterReader(problems, _names_of(operation))
     if template is not None:
@@ -143,7 +151,7 @@ def read_kernel(
         )
     if kernel is not None and not chosen:
         kernel = None
-    return LoadedKernel(kernel, name, _name_span(document), tuple(problems.found), tuple(spaces))
+    return LoadedKernel(kernel, name, _name_span(document), tuple(problems.found), tuple(spaces), beside)
 
 
 def _name_span(document: TomlDocument) -> Span:

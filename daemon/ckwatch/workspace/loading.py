@@ -119,7 +119,8 @@ def kernel_file_of(
     loaded = read_kernel(document, search, settings.workspace.archs, settings.limits, sources)
     if not read.diagnostics:
         return loaded
-    return LoadedKernel(None, loaded.name, loaded.name_span, (*read.diagnostics, *loaded.diagnostics))
+    found = (*read.diagnostics, *loaded.diagnostics)
+    return LoadedKernel(None, loaded.name, loaded.name_span, found, beside=loaded.beside)
 
 
 def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceReader) -> Workspace:
@@ -161,6 +162,7 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
         files.append(kernel_path)
         text = texts.at(kernel_path, real_paths[kernel_path])
         kernels.append(reading.kernel_file(kernel_path, text, search, settings, sources))
+        files += kernels[-1].beside
         names[kernel_path] = kernels[-1].name or PurePath(kernel_path).name.removesuffix(KERNEL_FILE_SUFFIX)
     files += sources.asked
     _report_patterns(problems, settings, found)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ckwatch.model.diagnostics import Source
 from ckwatch.system.user_files import file_status
+from ckwatch.workspace.array_files import are_unchanged
 from ckwatch.workspace.files import Clock, FileText, Stamp, StampCache, editor_text, read_text, stamp_of
 from ckwatch.workspace.kernel_file import LoadedKernel
 from ckwatch.workspace.loading import Workspace, WorkspaceReader, kernel_file_of, read_workspace
@@ -202,6 +203,7 @@ def _find_cached(
             )
             and variant.asked.names in (None, (search.folders, search.names()))
             and holds(variant.sources, sources)
+            and are_unchanged(variant.kernel_file.beside)
         ):
             move_to_front(variants, variant)
             return variant

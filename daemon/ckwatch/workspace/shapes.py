@@ -10,6 +10,7 @@ from typing import Any
 from ckwatch.model.diagnostics import Source
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Kernel, Operation, Shape, Tensor
+from ckwatch.model.tensor_values import misfit_on
 from ckwatch.model.tensors import INT32_MAX, evaluate_size
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.problems import Problems, describe_value, did_you_mean, join_names
@@ -171,6 +172,7 @@ def _read(problems: Problems, table: Mapping[str, Any], path: KeyPath, operation
         problems.at_value((*path, key) if key in table else path, "out-of-range", message)
     if problems.errors_found == before:
         _shared_buffers(problems, sizes, path, operation)
+        _values_that_fit(problems, sizes, path, operation)
     if problems.errors_found > before:
         return None
     strides = {stride for tensor in operation.tensors for stride in tensor.strides}
@@ -314,6 +316,27 @@ def _shared_buffers(problems: Problems, sizes: Mapping[str, int], path: KeyPath,
             needs = f"{elements:,} elements of it and not {known:,}"
             message = f"{tensor.name} is the same buffer as {owner}, but needs {needs}"
             problems.at_value(path, "shape-mismatch", message)
+
+
+def _values_that_fit(problems: Problems, sizes: Mapping[str, int], path: KeyPath, operation: Operation) -> None:
+    """Values that the operation says must be possible on these sizes."""
+    for tensor in operation.tensors:
+        reason = values_misfit(tensor, sizes)
+        if reason:
+            problems.at_value(
+                path, "shape-mismatch", f"the values of {tensor.name} do not go with this shape: {reason}"
+            )
+
+
+def values_misfit(tensor: Tensor, sizes: Mapping[str, int]) -> str:
+    """Why the tensor's values are not possible on these sizes; empty where they are."""
+    if tensor.values is None:
+        return ""
+    try:
+        values = tensor.values.on(sizes)
+        return misfit_on(values, tensor.dtype, [evaluate_size(size, sizes) for size in tensor.sizes])
+    except ValueError as error:
+        return str(error)
 
 
 RAGGED_SIZES = ((389, 277, 323), (392, 280, 328), (400, 272, 336), (400, 272, 512))

@@ -10,7 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ckwatch.bench.numerics.references import REFERENCES, Given
-from ckwatch.bench.numerics.storage import Storage, gap_mask, narrow, poison_element, storage_type, tensor_elements
+from ckwatch.bench.numerics.storage import (
+    Doubles,
+    Storage,
+    gap_mask,
+    narrow,
+    poison,
+    poison_element,
+    storage_type,
+    tensor_elements,
+)
+from ckwatch.bench.numerics.tensor_contents import GivenArrayError, given_values, made_values
 from ckwatch.bench.numerics.tolerance import INTEGERS
 from ckwatch.model.kernel_problem import Buffer, KernelProblem
 
@@ -23,15 +33,20 @@ _MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint6
 _LAST_SHIFT = np.uint64(31)
 
 
-def make_inputs(problem: KernelProblem, seed: int, fnuz: bool | None = None) -> dict[str, Storage]:
-    """Each buffer that the kernel reads, by name, as stored elements (`storage.storage_type`).
+def make_inputs(
+    problem: KernelProblem, seed: int, fnuz: bool | None = None, given: Mapping[str, object] | None = None
+) -> dict[str, Storage]:
+    """Each buffer whose content before a launch means something, by name, as stored elements (`storage.storage_type`):
+    those that are read, and outputs that keep what the kernel leaves.
 
-    Operands lie between -1 and 1 (integers: -5 to 5), scales between 0.5 and 1.5 (e8m0: 1/8 to 8); f4 has any
-    of its values; gaps are poisoned.
-    `fnuz`: which 8-bit floats the arch has, if the problem does not tell. Raises MemoryError.
+    By themselves operands lie between -1 and 1 (integers: -5 to 5), scales between 0.5 and 1.5 (e8m0: 1/8 to 8); f4 has
+    any of its values; gaps are poisoned. `given`: arrays of numbers in the shape of their tensor, by the buffer's name,
+    which win over what the kernel file says.
+    `fnuz`: which 8-bit floats the arch has, if the problem does not tell. Raises MemoryError, and GivenArrayError with
+    the tensor's name for an array that cannot be its content.
     """
     form = fnuz if fnuz is not None else bool(problem.fnuz)
-    read = [buffer for buffer in problem.buffers if not buffer.output]
+    read = [buffer for buffer in problem.buffers if buffer.given]
     inputs = {buffer.name: np.empty(buffer.elements, storage_type(buffer.dtype)) for buffer in read}
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as threads:
         chunks = [
@@ -42,10 +57,26 @@ def make_inputs(problem: KernelProblem, seed: int, fnuz: bool | None = None) -> 
         for chunk in chunks:
             chunk.result()
     _write_contents(problem, inputs, seed)
+    for tensor, buffer in enumerate(read, start=1):
+        _write_meaning(problem, buffer, inputs[buffer.name], (seed, tensor), form, given or {})
     for buffer in read:
         if (gaps := gap_mask(problem, buffer)) is not None:
             inputs[buffer.name][gaps] = poison_element(buffer.dtype, form)
     return inputs
+
+
+def before_launch(
+    problem: KernelProblem, buffer: Buffer, inputs: Mapping[str, Storage], fnuz: bool, *, second: bool = False
+) -> Storage:
+    """An output's elements before a launch: those of `inputs` where they mean something, with gaps that are poisoned,
+    else poison (`storage.poison`), of the `second` pattern or the first."""
+    if not buffer.given:
+        return poison(buffer, fnuz, second=second)
+    elements = inputs[buffer.name].copy()
+    gaps = gap_mask(problem, buffer) if second else None
+    if gaps is not None:
+        elements[gaps] = poison_element(buffer.dtype, fnuz, second=True)
+    return elements
 
 
 def _write_contents(problem: KernelProblem, inputs: Mapping[str, Storage], seed: int) -> None:
@@ -56,6 +87,38 @@ def _write_contents(problem: KernelProblem, inputs: Mapping[str, Storage], seed:
     for role, values in contents(Given(problem, {}), seed).items():
         view = problem.rows.view(role)
         tensor_elements(inputs[view.buffer], view)[...] = values
+
+
+def _write_meaning(
+    problem: KernelProblem,
+    buffer: Buffer,
+    elements: Storage,
+    sequence: tuple[int, int],
+    fnuz: bool,
+    given: Mapping[str, object],
+) -> None:
+    """Replace the values of a tensor that mean something. Raises GivenArrayError."""
+    view = next(view for view in problem.views if view.buffer == buffer.name)
+    if buffer.name in given:
+        try:
+            tensor_elements(elements, view)[...] = given_values(given[buffer.name], buffer.dtype, view.sizes, fnuz=fnuz)
+        except GivenArrayError as error:
+            raise GivenArrayError(f"{buffer.name} cannot be given: {error}") from None
+    elif buffer.values is not None:
+        made = made_values(buffer.values, buffer.dtype, view.sizes, _uniform_numbers(*sequence), fnuz=fnuz)
+        tensor_elements(elements, view)[...] = made
+
+
+def _uniform_numbers(seed: int, tensor: int) -> Callable[[int], Doubles]:
+    begin = 0
+
+    def numbers(count: int) -> Doubles:
+        nonlocal begin
+        bits = random_bits(seed, tensor, begin, count)
+        begin += count
+        return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    return numbers
 
 
 def random_bits(seed: int, tensor: int, begin: int, count: int) -> npt.NDArray[np.uint64]:

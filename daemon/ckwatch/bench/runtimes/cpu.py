@@ -122,6 +122,9 @@ class CpuRuntime:
         """In equal parts, each by the processor whose turn it is."""
         self._crew.fill(_array(address, size_bytes), value)
 
+    def copy(self, target: int, source: int, size_bytes: int) -> None:
+        ctypes.memmove(target, source, size_bytes)
+
     def event(self) -> DeviceEvent:
         """Nanoseconds of the monotonic clock."""
         return ctypes.c_longlong()

@@ -38,6 +38,7 @@ class CudaRuntime(GpuRuntime):
     """An NVIDIA device that `find` has found, opened. Raises BenchmarkError."""
 
     fill_function = "cuMemsetD8Async"
+    copy_function = "cuMemcpyDtoDAsync"
 
     def __init__(self, device: DeviceFacts) -> None:
         self._version = start()

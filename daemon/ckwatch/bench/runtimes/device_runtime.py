@@ -47,7 +47,7 @@ class DeviceEvent(Protocol):
 class DeviceRuntime(Protocol):
     """A device that is open, with one stream. Every method raises BenchmarkError; addresses are integers.
 
-    It is given back with the process. `fill`, `record` and a kernel's launch are put on
+    It is given back with the process. `fill`, `copy`, `record` and a kernel's launch are put on
     the stream in this order and return at once, except on the CPU; everything else waits for what it needs.
     """
 
@@ -84,6 +84,10 @@ class DeviceRuntime(Protocol):
 
     def fill(self, address: int, value: int, size_bytes: int) -> None:
         """Set each byte to `value`, on the stream."""
+        ...
+
+    def copy(self, target: int, source: int, size_bytes: int) -> None:
+        """Copy device memory, on the stream."""
         ...
 
     def event(self) -> DeviceEvent: ...

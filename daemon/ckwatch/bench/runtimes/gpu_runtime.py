@@ -20,6 +20,7 @@ class GpuRuntime:
     """A device whose context is the thread's, with a stream (`DeviceRuntime`)."""
 
     fill_function = ""
+    copy_function = ""
 
     def __init__(
         self,
@@ -49,6 +50,10 @@ class GpuRuntime:
     def fill(self, address: int, value: int, size_bytes: int) -> None:
         if size_bytes:
             self._api.call(self.fill_function, address, value, size_bytes, self._stream)
+
+    def copy(self, target: int, source: int, size_bytes: int) -> None:
+        if size_bytes:
+            self._api.call(self.copy_function, target, source, size_bytes, self._stream)
 
     def event(self) -> DeviceEvent:
         return cast("DeviceEvent", self._api.call(self._api.create_event, self._event_flags))

@@ -53,6 +53,7 @@ class HipRuntime(GpuRuntime):
     more."""
 
     fill_function = "hipMemsetAsync"
+    copy_function = "hipMemcpyDtoDAsync"
 
     def __init__(self, facts: DeviceFacts) -> None:
         hip_api.check_version()

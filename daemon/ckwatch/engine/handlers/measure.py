@@ -55,6 +55,7 @@ from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Shape, Unit
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.targets import DEVICE_KINDS, Language, arch_base, language_of
+from ckwatch.workspace.array_files import array_contents
 from ckwatch.workspace.settings import BenchSection
 from ckwatch.workspace.shapes import find_shape, ragged_shapes
 
@@ -430,7 +431,8 @@ class MeasureRunner:
         operation, arch = effect.unit.kernel.operation, effect.unit.arch
         ragged = tuple(problem_of(operation, other, arch) for other in ragged_shapes(operation, shape))
         job = job_of(effect.unit, record.problem, device, contestants, settings, ragged, effect.race)
-        job, contents = await self._with_probes(job, [content])
+        arrays = await to_thread.run_sync(array_contents, operation)
+        job, contents = await self._with_probes(job, [content, *arrays])
         if effect.race is not None and not device.machine:
             return await self._race(job, contents, effect.shape)
         if not device.machine and (racing := self._racing.pop(job.device, None)) is not None:

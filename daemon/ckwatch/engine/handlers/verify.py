@@ -43,6 +43,7 @@ from ckwatch.system.code_version import version_of
 from ckwatch.verification.library import FOLDER, build_library, source_files
 from ckwatch.verification.problems import trials_of
 from ckwatch.verification.session import VERIFIER, verify
+from ckwatch.workspace.array_files import array_contents
 from ckwatch.workspace.settings import VerifySection
 
 VERIFICATIONS = DerivedFile("verification.json", Verification)
@@ -59,7 +60,7 @@ FINDING_LINES = "finding the lines"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulatorRun:
     """A run of the emulator: `symbol` of the shared object whose bytes are `artifact`, on these trials; with the
-    niceness `nice`."""
+    niceness `nice`. `arrays`: contents of NumPy files that problems name by their digests."""
 
     arch: str
     symbol: str
@@ -70,6 +71,7 @@ class EmulatorRun:
     time_limit_s: float
     reference: PythonReference | None = None
     nice: int = 0
+    arrays: tuple[bytes, ...] = ()
 
 
 class Emulate(Protocol):
@@ -173,6 +175,7 @@ class VerifyRunner:
             time_limit_s=self.settings.time_limit_s,
             reference=unit.kernel.operation.reference,
             nice=nice,
+            arrays=await to_thread.run_sync(array_contents, unit.kernel.operation),
         )
         async with self._at_work:
             self.on_stage(unit.id, "starting")
@@ -276,4 +279,5 @@ class WorkerEmulator:
                 on_stage(message.name)
 
         start = replace(VERIFIER, folder=self._root)
-        return await verify(job, run.artifact, start, time_limit_s=run.time_limit_s, on_message=report)
+        limit_s = run.time_limit_s
+        return await verify(job, run.artifact, start, time_limit_s=limit_s, on_message=report, arrays=run.arrays)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -12,6 +13,7 @@ from ckwatch.model.kernels import Operation, OutputComparison, Tensor
 from ckwatch.model.tensors import contiguous_strides, names_in
 from ckwatch.workspace.operations import tables
 from ckwatch.workspace.operations.kind import OperationKind
+from ckwatch.workspace.operations.tensor_values import INDEX, VALUES, Index, Values, read_values
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.problems import Problems, did_you_mean, join_names
 from ckwatch.workspace.settings import Section
@@ -33,6 +35,9 @@ class CustomInputTable(Section):
     strides: list[tables.Size] | None = Field(None, description=_TENSOR_STRIDES)
     same_as: str | None = Field(None, description=tables.SAME_AS)
     absent: bool = Field(False, description="the template names this input, this kernel does not have it")
+    values: Values | None = Field(None, description=VALUES)
+    index: Index | None = Field(None, description=INDEX)
+    optional: bool = Field(False, description="it may be a null pointer, which is tried, too")
 
 
 class CustomOutputTable(Section):
@@ -48,6 +53,10 @@ class CustomOutputTable(Section):
     ulp: tables.Tolerance | None = Field(None, description="the error that an element may have, in its last place")
     reduction: tables.Size | None = Field(None, description="the length of the longest sum behind an element")
     nan: bool = Field(False, description="whether the reference may say that an element is NaN")
+    in_out: bool = Field(False, description="the kernel reads it, too: it holds `values` before each launch")
+    partial: bool = Field(False, description="the kernel may leave elements, which keep the `values` from before")
+    values: Values | None = Field(None, description=f"before a launch, of `in_out` and `partial`; {VALUES}")
+    index: Index | None = Field(None, description=f"before a launch, of `in_out` and `partial`; {INDEX}")
 
 
 class CustomTable(tables.SettingsTable):
@@ -74,6 +83,7 @@ def read_custom(problems: Problems, table: CustomTable) -> Operation:
     known = {tensor.name: tensor for tensor in table.input if not tensor.absent}
     owners = tables.buffer_owners(problems, {name: tensor.same_as for name, tensor in known.items()}, places)
     inputs: list[tuple[str, Tensor | None]] = []
+    extents = _extents(table, owners)
     for tensor in table.input:
         if tensor.absent:
             inputs.append((tensor.name, None))
@@ -86,13 +96,14 @@ def read_custom(problems: Problems, table: CustomTable) -> Operation:
                 problems.at_value(place, "missing-key", f"`{key}` is missing in [[operation.input]]")
         if dtype is not None and sizes is not None:
             strides = _strides(problems, place, table.sizes, tensor.layout, sizes, tensor.strides)
-            inputs.append((tensor.name, Tensor(tensor.name, dtype, tensor.layout, tuple(sizes), strides, source.name)))
-    outputs = []
+            found = Tensor(tensor.name, dtype, tensor.layout, tuple(sizes), strides, source.name)
+            values = read_values(problems, place, (tensor.values, tensor.index), dtype, extents, table.sizes)
+            inputs.append((tensor.name, replace(found, values=values, optional=tensor.optional)))
+    outputs: list[tuple[str, Tensor]] = []
     for result in table.output:
         strides = _strides(problems, places[result.name], table.sizes, result.layout, result.sizes, result.strides)
-        outputs.append(
-            (result.name, Tensor(result.name, result.dtype, result.layout, tuple(result.sizes), strides, result.name))
-        )
+        found = Tensor(result.name, result.dtype, result.layout, tuple(result.sizes), strides, result.name)
+        outputs.append((result.name, _with_content(problems, places[result.name], result, found, extents, table.sizes)))
     return Operation(
         kind="custom",
         inputs=tuple(inputs),
@@ -114,6 +125,30 @@ def _comparison(problems: Problems, table: CustomTable, at: int) -> OutputCompar
             place = ("operation", "output", at, "reduction")
             problems.unknown_name(place, "unknown-size", f"unknown size `{name}`", name, table.sizes)
     return OutputComparison(result.rtol, result.atol, result.ulp, result.reduction, result.nan)
+
+
+def _extents(table: CustomTable, owners: Mapping[str, str]) -> dict[str, Sequence[str]]:
+    """The sizes of all tensors that there are."""
+    own: dict[str, Sequence[str]] = {one.name: one.sizes for one in table.input if one.sizes is not None}
+    own |= {one.name: one.sizes for one in table.output}
+    return own | {name: own[owner] for name, owner in owners.items() if name not in own and owner in own}
+
+
+def _with_content(
+    problems: Problems,
+    place: KeyPath,
+    result: CustomOutputTable,
+    tensor: Tensor,
+    extents: Mapping[str, Sequence[str]],
+    known: Sequence[str],
+) -> Tensor:
+    """The tensor of an output with its content before a launch."""
+    values = read_values(problems, place, (result.values, result.index), result.dtype, extents, known)
+    for key in ("values", "index"):
+        if getattr(result, key) is not None and not (result.in_out or result.partial):
+            message = f"`{key}` is the content before a launch, which only an output with `in_out` or `partial` has"
+            problems.at_key((*place, key), "inconsistent-values", message)
+    return replace(tensor, values=values, in_out=result.in_out, partial=result.partial)
 
 
 def _names_once(problems: Problems, table: CustomTable) -> None:
