@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ckwatch.model.kernel_problem import KernelProblem
-from ckwatch.model.python_references import PythonReference
+from ckwatch.model.python_references import REFERENCE_LIMIT_S, PythonReference
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import INSTRUCTION_LIMIT
@@ -54,9 +54,6 @@ class Race:
 
     limit_us: float | None = None
 
-
-REFERENCE_LIMIT_S = 30.0
-"""After which a call of a user's reference is ended."""
 
 RACE_S = 0.1
 """Least time of the warm-up, which goes on until the clock is steady, and of the samples of an instance in a race."""

@@ -10,7 +10,7 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, BinaryIO, cast
 
@@ -18,9 +18,9 @@ import numpy as np
 
 from ckwatch.bench.array_messages import Array, ArrayMessageError, receive, send
 from ckwatch.bench.numerics.given_outputs import GivenArrays
-from ckwatch.bench.numerics.storage import Storage, tensor_elements, widen
+from ckwatch.bench.numerics.storage import Storage, narrow, storage_type, tensor_elements, widen
 from ckwatch.bench.numerics.tolerance import INTEGERS
-from ckwatch.model.kernel_problem import KernelProblem, TensorView
+from ckwatch.model.kernel_problem import CalledReference, KernelProblem, TensorView
 from ckwatch.model.python_references import MistakeKind, PythonReference, ReferenceMistake
 from ckwatch.system import processes
 from ckwatch.system.python_process import module_command, module_environment
@@ -62,19 +62,39 @@ class ReferenceCalls:
             raise ReferenceMistakeError(
                 ReferenceMistake(kind=MistakeKind.RAISES, message=called.problem or "the reference is another one")
             )
-        given = {
-            name: _values(problem, view, inputs, fnuz=called.fnuz) for name, view in called.inputs if view is not None
-        }
-        wanted = [_wanted(problem, one.name, one.view, nan=one.nan) for one in called.outputs]
-        scalars = {one.name: (one.c_type, one.value) for one in problem.arguments if one.buffer is None}
+        tensors = (*called.inputs, *((one.name, one.view) for one in called.outputs if one.view.buffer in inputs))
+        given = {name: _values(problem, view, inputs, fnuz=called.fnuz) for name, view in tensors if view is not None}
+        scalars = {one.name: (one.c_type, one.value) for one in problem.arguments if one.value is not None}
         head = {
             "call": "outputs",
-            "sizes": {name: int(value or 0) for name, (_, value) in scalars.items() if name in called.sizes},
+            "sizes": _sizes(problem, called),
             "runtime": {name: _scalar(*one) for name, one in scalars.items() if name not in called.sizes},
             "absent": [name for name, view in called.inputs if view is None],
-            "outputs": wanted,
+            "arrays_wanted": [_wanted(problem, one.name, one.view, nan=one.nan) for one in called.outputs],
         }
         return self._ask(head, given)
+
+    def write_inputs(self, problem: KernelProblem, inputs: Mapping[str, Storage], seed: int, *, fnuz: bool) -> None:
+        """Replace what the function `inputs` of the reference's module gives, if there is one.
+
+        `inputs`: stored elements by buffer, which are changed. Raises ReferenceMistakeError.
+        """
+        called = problem.reference
+        if called is None or called.problem or not self._reference.makes_inputs:
+            return
+        outputs = ((one.name, one.view) for one in called.outputs)
+        views = {name: view for name, view in (*called.inputs, *outputs) if view is not None and view.buffer in inputs}
+        head = {
+            "call": "inputs",
+            "sizes": _sizes(problem, called),
+            "seed": seed,
+            "arrays_wanted": [_wanted(problem, name, view, nan=True) for name, view in views.items()],
+        }
+        for name, values in self._ask(head, {}).items():
+            view = views[name]
+            dtype = problem.buffer(view.buffer).dtype
+            stored = values.astype(storage_type(dtype)) if values.dtype.kind == "i" else narrow(values, dtype, fnuz)
+            tensor_elements(inputs[view.buffer], view)[...] = stored
 
     def close(self) -> None:
         """End the process."""
@@ -98,11 +118,16 @@ class ReferenceCalls:
                 send(cast("BinaryIO", process.stdin), head, given)
             answer, arrays = receive(cast("BinaryIO", _Bounded(process.stdout, self._limit_s + GRACE_S)))
             told = None if (said := answer.get("mistake")) is None else _mistake(said)
+            if told is None:
+                _check_answer(head["arrays_wanted"], arrays, all_of_them=head["call"] == "outputs")
         except TimeoutError:
             self.close()
             message = f"it had not ended after {self._limit_s:g} s"
             told = self._at_function(MistakeKind.LIMIT, message)
-        except (ArrayMessageError, OSError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
+            self.close()
+            told = self._at_function(MistakeKind.RAISES, "its process answers what makes no sense")
+        except (ArrayMessageError, OSError):
             process.signal_group(signal.SIGKILL)
             status = process.wait().status
             self.close()
@@ -158,6 +183,19 @@ class _Bounded:
     def _wait(self) -> None:
         if not self._ready.select(max(0.0, self._deadline - time.monotonic())):
             raise TimeoutError
+
+
+def _check_answer(wanted: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array], *, all_of_them: bool) -> None:
+    """Raise ValueError for arrays that were not asked for, as a process answers in which all may have been changed."""
+    shapes = {one["name"]: tuple(one["shape"]) for one in wanted}
+    if any(one.shape != shapes.get(name) or one.dtype.kind not in "fi" for name, one in arrays.items()):
+        raise ValueError("another array")
+    if all_of_them and arrays.keys() != shapes.keys():
+        raise ValueError("an array is missing")
+
+
+def _sizes(problem: KernelProblem, called: CalledReference) -> dict[str, int]:
+    return {one.name: int(one.value or 0) for one in problem.arguments if one.name in called.sizes}
 
 
 def _mistake(said: Mapping[str, Any]) -> ReferenceMistake:

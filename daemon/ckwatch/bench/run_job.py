@@ -26,12 +26,14 @@ from ckwatch.bench.job import Contestant, Job, SelfTestJob
 from ckwatch.bench.kernel_abi import NOT_SUPPORTED, ArtifactLoader, KernelFunction
 from ckwatch.bench.leases import FOLDER_VARIABLE, Lease, lease
 from ckwatch.bench.numerics.comparison import OutputCheck, WrongResultError
+from ckwatch.bench.numerics.given_outputs import GivenReference
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.row_verification import RowsReference, reference_of
 from ckwatch.bench.numerics.storage import Storage, in_memory, poison
 from ckwatch.bench.numerics.verification import Reference, check_written
 from ckwatch.bench.probes.kernels import probe_kernels
 from ckwatch.bench.progress import Progress
+from ckwatch.bench.reference_calls import ReferenceCalls, ReferenceMistakeError
 from ckwatch.bench.report import (
     BenchmarkReport,
     ContestantResult,
@@ -187,7 +189,9 @@ PROBLEMS_KEPT = 8
 """A worker that lasts keeps the inputs and references of so many problems and seeds: with them, verifying an instance
 takes a tenth of the time."""
 
-_KNOWN_INPUTS: dict[object, tuple[dict[str, Storage], Reference | RowsReference | None]] = {}
+AnyReference = Reference | RowsReference | GivenReference
+
+_KNOWN_INPUTS: dict[object, tuple[dict[str, Storage], AnyReference | None]] = {}
 
 
 class Measurement:
@@ -202,7 +206,7 @@ class Measurement:
         self._memory = GuardedMemory(runtime)
         self._buffers: dict[str, GuardedBuffer] = {}
         self._inputs: dict[int, dict[str, Storage]] = {}
-        self._references: dict[int, Reference | RowsReference] = {}
+        self._references: dict[int, AnyReference] = {}
         self._flush_instructions: Launch | None = None
         self._slowed: dict[str, float] = {}
         self._in_turn: _LoadedContestant | None = None
@@ -391,13 +395,28 @@ class Measurement:
             known = _KNOWN_INPUTS.pop(key, None)
             if known is None:
                 inputs = make_inputs(self._problem, seed, self._fnuz)
-                known = inputs, reference_of(self._problem, inputs, self._job.full_check_macs, seed)
+                known = inputs, self._reference_of(inputs, seed)
             _KNOWN_INPUTS[key] = known
             if len(_KNOWN_INPUTS) > PROBLEMS_KEPT:
                 del _KNOWN_INPUTS[next(iter(_KNOWN_INPUTS))]
             self._inputs[seed] = known[0]
             if known[1] is not None:
                 self._references[seed] = known[1]
+
+    def _reference_of(self, inputs: dict[str, Storage], seed: int) -> AnyReference | None:
+        """The reference of the inputs, which a user's own may replace in part."""
+        if self._problem.reference is None:
+            return reference_of(self._problem, inputs, self._job.full_check_macs, seed)
+        if self._job.reference is None:
+            raise BenchmarkError(FailureKind.BROKEN, "the job is without its reference")
+        calls = ReferenceCalls(self._job.reference, self._job.reference_limit_s)
+        try:
+            calls.write_inputs(self._problem, inputs, seed, fnuz=self._fnuz)
+            return GivenReference(self._problem, calls.outputs(self._problem, inputs))
+        except ReferenceMistakeError as error:
+            raise BenchmarkError(FailureKind.REFERENCE, f"the reference is wrong: {error.mistake.sentence}") from None
+        finally:
+            calls.close()
 
     def _verify(self, entrants: Sequence[_LoadedContestant], seed: int, when: str, *, twice: bool) -> None:
         for name, array in self._inputs[seed].items():

@@ -61,7 +61,7 @@ from ckwatch.verification.findings import MemoryRange, finding_of
 from ckwatch.verification.tensor_memory import TensorMemory, TensorPiece, pieces_of
 
 WORKSPACE = "the workspace"
-UNKNOWN_OPERATION = "no result was compared, since what the kernel computes is not known"
+UNKNOWN_OPERATION = "no result was compared, since what the kernel computes is not known: there is no `reference`"
 
 _FLOATS_WITH_INFINITY = ("f16", "bf16", "f32", "f64")
 _REFERENCE_MACS = 1 << 40
@@ -130,7 +130,17 @@ class _Verifier:
         """The outcome of one problem, what was found meanwhile, and a mistake of its reference."""
         self._mistake = None
         function = self._loader.function(trial.name, self._artifact, self._job.symbol, trial.problem)
-        inputs = self._inputs(trial)
+        try:
+            inputs = self._inputs(trial)
+        except ReferenceMistakeError as error:
+            mistake = replace(error.mistake, problem=trial.name)
+            message = f"the reference is wrong: {mistake.sentence}"
+            outcome = ProblemOutcome.NOT_COMPARED
+            return (
+                VerifiedProblem(name=trial.name, shape=trial.shape, outcome=outcome, message=message, share=0.0),
+                (),
+                mistake,
+            )
         done = self._launch(trial, function, inputs)
         problem = self._judged(trial, inputs, done)
         findings = done.findings
@@ -146,6 +156,8 @@ class _Verifier:
 
     def _inputs(self, trial: Trial) -> dict[str, Storage]:
         inputs = make_inputs(trial.compared, self._job.seed, self._fnuz(trial))
+        if self._calls is not None:
+            self._calls.write_inputs(trial.compared, inputs, self._job.seed, fnuz=self._fnuz(trial))
         if trial.gaps is GapFill.INFINITY:
             for name, elements in inputs.items():
                 buffer = trial.compared.buffer(name)

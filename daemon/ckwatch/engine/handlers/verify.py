@@ -35,7 +35,7 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.model.emulated_archs import EMULATED_ARCHS, emulated_device
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Unit
-from ckwatch.model.python_references import PythonReference
+from ckwatch.model.python_references import REFERENCE_LIMIT_S, PythonReference
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import Verification, VerificationDepth
@@ -69,6 +69,7 @@ class EmulatorRun:
     instruction_limit: int
     time_limit_s: float
     reference: PythonReference | None = None
+    reference_limit_s: float = REFERENCE_LIMIT_S
     nice: int = 0
 
 
@@ -172,6 +173,7 @@ class VerifyRunner:
             instruction_limit=instruction_limit,
             time_limit_s=self.settings.time_limit_s,
             reference=unit.kernel.operation.reference,
+            reference_limit_s=self.settings.reference_time_limit_s,
             nice=nice,
         )
         async with self._at_work:
@@ -266,6 +268,7 @@ class WorkerEmulator:
             checked=run.checked,
             instruction_limit=run.instruction_limit,
             reference=run.reference,
+            reference_limit_s=run.reference_limit_s,
         )
 
         def report(message: WorkerMessage) -> None:
