@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from ckwatch.model.kernel_problem import KernelProblem, problem_of
+from ckwatch.model.kernel_problem import CalledReference, KernelProblem, ReferenceOutput, problem_of
 from ckwatch.model.kernels import Kernel
+from ckwatch.model.python_references import PythonReference, SourceModule
 from ckwatch.workspace.loading import Workspace, load_workspace
 
 KERNEL_FILE = """
@@ -75,3 +77,20 @@ def reference_kernel(root: Path, text: str = RIGHT, keys: str = "", more: str = 
 def reference_problem(kernel: Kernel) -> KernelProblem:
     """The problem of its shape."""
     return problem_of(kernel.operation, kernel.shapes[0], "gfx942")
+
+
+def called_reference(problem: KernelProblem, path: Path, text: str) -> tuple[KernelProblem, PythonReference]:
+    """A problem of two inputs and Y whose result is compared with the function `f` of this text, and the reference."""
+    path.write_text(text)
+    reference = PythonReference("f", (SourceModule("reference", str(path), text),))
+    views = {view.buffer: view for view in problem.views}
+    called = CalledReference(
+        digest=reference.digest,
+        name=reference.name,
+        inputs=(("X", views["X"]), ("W", views["W"])),
+        outputs=(ReferenceOutput(name="Y", view=views["Y"]),),
+        sizes=("M", "N", "K"),
+        accumulator="f32",
+        fnuz=False,
+    )
+    return replace(problem, reference=called, computed=None), reference
