@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from cases.reference_case import reference_kernel, reference_problem
+from ckwatch.bench import kept_arrays
 from ckwatch.bench.numerics.inputs import make_inputs
-from ckwatch.bench.numerics.storage import Storage
+from ckwatch.bench.numerics.storage import Storage, narrow, widen
 from ckwatch.bench.reference_calls import ReferenceCalls, ReferenceMistakeError
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.python_references import MistakeKind, ReferenceMistake
@@ -218,3 +219,31 @@ def test_a_job_with_another_reference(tmp_path: Path, cases: list[Case]) -> None
     assert case.problem.reference is not None
     case.problem = replace(case.problem, reference=replace(case.problem.reference, digest="other"))
     assert "another one" in case.mistake().message
+
+
+def test_slow_results_are_kept_by_what_they_follow_from(
+    tmp_path: Path, cases: list[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_arrays, "SLOW_S", 0.0)
+    text = "def f(X):\n    return X\n"
+    folder = tmp_path / "kept"
+
+    def outputs(of: str, change: float = 0.0) -> np.ndarray:
+        cases.append(case := Case(tmp_path, of))
+        reference = reference_kernel(tmp_path, of).operation.reference
+        assert reference is not None
+        case.inputs["X"] = narrow(widen(case.inputs["X"], "f16", fnuz=False) + change, "f16", fnuz=False)
+        case.calls = ReferenceCalls(reference, LIMIT_S, folder)
+        return case.outputs()["Y"]
+
+    first = outputs(text)
+    assert len(list(folder.iterdir())) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(ReferenceCalls, "_started", lambda _: pytest.fail("it was called again"))
+        np.testing.assert_array_equal(outputs(text), first)
+    outputs(text.replace("X\n", "X * 2\n"))
+    outputs(text, change=1.0)
+    assert len(list(folder.iterdir())) == 3
+    for kept in folder.iterdir():
+        kept.write_bytes(kept.read_bytes()[:-3])
+    np.testing.assert_array_equal(outputs(text), first)

@@ -127,7 +127,8 @@ class VerifyJob:
     """The verification of one artifact by the emulator, without any timing.
 
     `library` is the emulator's libamdhip64 on this machine and `objdump` the disassembler that it runs. `checked`: look
-    at memory, races and waits too, which takes twice as long. `reference`, `reference_limit_s`: as those of a `Job`.
+    at memory, races and waits too, which takes twice as long. `reference`, `reference_limit_s`: as those of a `Job`;
+    `kept_references` is the folder of its results.
     """
 
     arch: str
@@ -140,3 +141,4 @@ class VerifyJob:
     seed: int = 1
     reference: PythonReference | None = None
     reference_limit_s: float = REFERENCE_LIMIT_S
+    kept_references: str | None = None

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -118,7 +119,8 @@ class _Verifier:
         self._artifact = artifact
         self._loader = ArtifactLoader(explained_status)
         self._problem = ""
-        self._calls = None if job.reference is None else ReferenceCalls(job.reference, job.reference_limit_s)
+        kept = None if job.kept_references is None else Path(job.kept_references)
+        self._calls = None if job.reference is None else ReferenceCalls(job.reference, job.reference_limit_s, kept)
         self._mistake: ReferenceMistake | None = None
 
     def close(self) -> None:

@@ -47,10 +47,18 @@ from ckwatch.workspace.settings import VerifySection
 
 VERIFICATIONS = DerivedFile("verification.json", Verification)
 
-VERIFYING_MODULES = ("ckwatch.verification.verify_job", "ckwatch.verification.session", "ckwatch.verification.library")
+VERIFYING_MODULES = (
+    "ckwatch.verification.verify_job",
+    "ckwatch.verification.session",
+    "ckwatch.verification.library",
+    "ckwatch.bench.reference_process",
+)
 """With what they import, all that has a part in the result of a trial."""
 
 THOROUGH = VerificationDepth.THOROUGH
+
+REFERENCES = "references"
+"""The store's folder of results of users' references."""
 
 FINDING_LINES = "finding the lines"
 """The stage after the emulator has ended."""
@@ -269,6 +277,7 @@ class WorkerEmulator:
             instruction_limit=run.instruction_limit,
             reference=run.reference,
             reference_limit_s=run.reference_limit_s,
+            kept_references=str(store.folder / REFERENCES),
         )
 
         def report(message: WorkerMessage) -> None:
