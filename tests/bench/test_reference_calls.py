@@ -14,7 +14,7 @@ from ckwatch.bench import kept_arrays
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.storage import Storage, narrow, widen
 from ckwatch.bench.reference_calls import ReferenceCalls, ReferenceMistakeError
-from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.python_references import MistakeKind, ReferenceMistake
 
 TWO_OUTPUTS = '[[operation.output]]\nname = "Most"\ndtype = "i8"\nsizes = ["M"]\n'
@@ -132,6 +132,17 @@ def test_a_call_without_end_is_ended_and_not_tried_again(tmp_path: Path, cases: 
     assert mistake.message == "it had not ended after 1 s"
     case.calls.close()
     assert case.mistake() == mistake
+
+
+def test_a_smaller_problem_is_tried_after_one_that_takes_too_long(tmp_path: Path, cases: list[Case]) -> None:
+    text = "def f(X, M):\n    while M > 2:\n        pass\n    return X\n"
+    cases.append(case := Case(tmp_path, text, limit_s=1.0))
+    assert case.mistake().kind is MistakeKind.LIMIT
+    kernel = reference_kernel(tmp_path, text)
+    (shape,) = kernel.shapes
+    case.problem = problem_of(kernel.operation, replace(shape, sizes={"M": 2, "N": 5}), "gfx942")
+    case.inputs = make_inputs(case.problem, 1)
+    assert case.outputs()["Y"].shape == (2, 5)
 
 
 def test_memory_has_a_limit(tmp_path: Path, cases: list[Case]) -> None:

@@ -6,6 +6,7 @@ with its calls. What it answers is checked as anybody's data.
 
 from __future__ import annotations
 
+import math
 import os
 import selectors
 import signal
@@ -44,15 +45,16 @@ class ReferenceMistakeError(Exception):
 
 
 class ReferenceCalls:
-    """Calls of `reference`, each of which may take `limit_s`. What makes every call fail is not tried again. `kept` is
-    the folder of results."""
+    """Calls of `reference`, each of which may take `limit_s`. What takes too long is not tried again, nor is
+    anything larger; after the second time nothing is. `kept` is the folder of results."""
 
     def __init__(self, reference: PythonReference, limit_s: float, kept: Path | None = None) -> None:
         self._kept = KeptArrays(kept)
         self._reference = reference
         self._limit_s = limit_s
         self._process: processes.Process | None = None
-        self._failed: ReferenceMistake | None = None
+        self._overran: list[tuple[int, ReferenceMistake]] = []
+        """Calls that took too long, with the bytes of their arguments and results."""
 
     def outputs(self, problem: KernelProblem, inputs: Mapping[str, Storage]) -> GivenArrays:
         """The right outputs of a problem by their names. `inputs`: stored elements by buffer.
@@ -120,8 +122,9 @@ class ReferenceCalls:
             process.close()
 
     def _ask(self, head: Mapping[str, Any], given: Mapping[str, Array]) -> dict[str, Array]:
-        if self._failed is not None:
-            raise ReferenceMistakeError(self._failed)
+        size = _size(head, given)
+        if any(size >= too_large for too_large, _ in self._overran) or len(self._overran) > 1:
+            raise ReferenceMistakeError(self._overran[-1][1])
         process = self._process or self._started()
         assert process.stdin is not None  # noqa: S101  # it was started with pipes
         assert process.stdout is not None  # noqa: S101  # as above
@@ -149,7 +152,7 @@ class ReferenceCalls:
             told = self._at_function(MistakeKind.RAISES, f"it ended its process {how}")
         if told is not None:
             if told.kind is MistakeKind.LIMIT:
-                self._failed = told
+                self._overran.append((size, told))
             raise ReferenceMistakeError(told)
         return arrays
 
@@ -196,6 +199,12 @@ class _Bounded:
     def _wait(self) -> None:
         if not self._ready.select(max(0.0, self._deadline - time.monotonic())):
             raise TimeoutError
+
+
+def _size(head: Mapping[str, Any], given: Mapping[str, Array]) -> int:
+    """The bytes of the arguments and of float64 results."""
+    results = sum(math.prod(map(int, one["shape"])) for one in head["arrays_wanted"])
+    return sum(one.nbytes for one in given.values()) + 8 * results
 
 
 def _is_answer(wanted: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array], *, all_of_them: bool) -> bool:

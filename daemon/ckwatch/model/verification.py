@@ -186,6 +186,8 @@ class Verification:
             return f"✓ verified ({where})"
         if self.outcome is VerificationOutcome.FAILED:
             return f"✗ {self._first_mistake()} ({where})"
+        if self.is_uncompared:
+            return f"clean, but not compared ({where}): {self._why_not()}"
         return f"cannot verify ({where}): {self._why_not()}"
 
     def _first_mistake(self) -> str:

@@ -62,7 +62,7 @@ from ckwatch.verification.findings import MemoryRange, finding_of
 from ckwatch.verification.tensor_memory import TensorMemory, TensorPiece, pieces_of
 
 WORKSPACE = "the workspace"
-UNKNOWN_OPERATION = "no result was compared, since what the kernel computes is not known: there is no `reference`"
+UNKNOWN_OPERATION = "what the kernel computes is not known, and there is no `reference` that says it"
 
 _FLOATS_WITH_INFINITY = ("f16", "bf16", "f32", "f64")
 _REFERENCE_MACS = 1 << 40
