@@ -39,6 +39,7 @@ OWN_FILES: Mapping[str, str] = {
     "ckwatch.bench.runtimes.processors": "/proc and /sys",
     "ckwatch.prediction.learned": "weights that ship with ckwatch",
     "ckwatch.bench.worker": "its standard input and /proc",
+    "ckwatch.bench.reference_process": "/proc",
     "ckwatch.cli.streams": "`/dev/null`",
     "ckwatch.exported.module_text": "what ships with ckwatch",
     "ckwatch.cli.logs": "the log, line by line",

@@ -7,12 +7,14 @@ import io
 import os
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from benches.bench_kernels import M, N, gemm_problem, job, shared_object
+from cases.reference_case import called_reference
 from ckwatch.bench.event_noise import PAIRS
 from ckwatch.bench.guarded_memory import GUARD_BYTES
 from ckwatch.bench.job import Contestant, Job
@@ -120,6 +122,30 @@ def test_wrong_results(on_cpu: DeviceRuntime, places: dict[str, str], kind: Fail
     assert found.kind is kind, found
     assert told in found.message
     assert where[1] == "ours"
+
+
+REFERENCES = [
+    ("return X @ W", None, ""),
+    ("return X @ W * 1.01", FailureKind.WRONG, "480 of 480 elements of Y are wrong (before timing"),
+    ("return X", FailureKind.REFERENCE, "reference.py:2: Y has the shape (24, 32); it must be (24, 20)"),
+]
+
+
+@pytest.mark.parametrize(("body", "kind", "told"), REFERENCES)
+def test_a_users_reference(
+    on_cpu: DeviceRuntime, tmp_path: Path, body: str, kind: FailureKind | None, told: str
+) -> None:
+    text = f"def f(X, W):\n    {body}\n"
+    problem, reference = called_reference(gemm_problem(), tmp_path / "reference.py", text)
+    asked = job("ours", problem=problem, reference=reference)
+    if kind is None:
+        verification = succeeded(on_cpu, asked, shared_object()).measured[0].verification
+        assert verification is not None
+        assert (verification.reference, verification.compared) == ("reference.py:f, every element", 480)
+        return
+    found, _ = failed(on_cpu, asked, shared_object())
+    assert found.kind is kind
+    assert told in found.message
 
 
 RAGGED = (gemm_problem(27, 21, 33), gemm_problem(26, 22, 34), gemm_problem(28, 20, 36))

@@ -6,6 +6,7 @@ import pytest
 
 from ckwatch.checks.verification_diagnostics import diagnostics_once, verification_diagnostics
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.python_references import MistakeKind, ReferenceMistake
 from ckwatch.model.text import span
 from ckwatch.model.verification import STOPS, FindingKind, ProblemOutcome, Verification
 from fakes.fake_verifications import finding_of, problem_of, verification_of
@@ -19,7 +20,7 @@ WRONG = problem_of("ragged", outcome=ProblemOutcome.WRONG, message="37 of 99 ele
 
 def shown(found: Verification, *, placed: bool = True) -> list[tuple[str, str, int, Severity]]:
     made = verification_diagnostics(found, UNIT, INSTANCE, placed=placed)
-    assert {one.source for one in made} <= {Source.VERIFY}
+    assert {one.source for one in made} <= {Source.VERIFY, Source.REFERENCE}
     assert {one.units for one in made} <= {(UNIT,)}
     return [(one.code, one.span.path, one.span.start.line, one.severity) for one in made]
 
@@ -118,3 +119,17 @@ def test_in_a_list_each_finding_stands_once() -> None:
         ("verify/out-of-bounds-read", LINE),
         ("verify/out-of-bounds-read", INSTANCE),
     ]
+
+
+def test_mistakes_of_a_reference_stand_at_their_lines() -> None:
+    unknown = problem_of(outcome=ProblemOutcome.NOT_COMPARED, message="reference.py:4: ValueError: no")
+    raised = ReferenceMistake(
+        kind=MistakeKind.RAISES, message="ValueError: no", path="/ws/reference.py", line=4, problem="exact"
+    )
+    found = verification_of(problems=(unknown,), reference_mistakes=(raised,))
+    expected = ("reference/raises", "/ws/reference.py", 3, Severity.ERROR)
+    assert shown(found) == shown(found, placed=False) == [expected]
+    (one,) = diagnostics_once(found, UNIT, INSTANCE)
+    assert related(one) == ["on exact", "in this instance"]
+    elsewhere = ReferenceMistake(kind=MistakeKind.RAISES, message="there is no file", problem="exact")
+    assert shown(verification_of(problems=(unknown,), reference_mistakes=(elsewhere,))) == []

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benches.timing_client import TimingClient
+from ckwatch.model.python_references import MistakeKind, ReferenceMistake
 from ckwatch.model.text import span
 from ckwatch.model.verification import ProblemOutcome, Verification
 from ckwatch.wire.verification import UnitVerification, VerifyLine
@@ -23,6 +24,7 @@ WRONG = problem_of("ragged", shape="M=389 N=277 K=323", outcome=ProblemOutcome.W
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TimingClient:
     made = TimingClient(tmp_path, A, B)
     monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     return made
 
@@ -48,7 +50,6 @@ def test_what_is_right_is_a_line(client: TimingClient, capsys: Capture) -> None:
     out = capsys.readouterr().out
     assert "✓ gemm/a@gfx942  verified (emulated gfx942)  2 shapes right, 1 refused" in out
     assert "2 units: 2 verified" in out
-    assert "not modelled: " in out
     assert client.asked[1:] == [("verify", (), False)]
 
 
@@ -94,16 +95,61 @@ def test_shapes_are_asked_for(client: TimingClient, capsys: Capture) -> None:
 
 def test_what_was_not_tried_or_not_compared_says_so(client: TimingClient, capsys: Capture) -> None:
     large = problem_of("long", outcome=ProblemOutcome.NOT_TRIED, message="it is too large", share=0.0)
-    unknown = problem_of("small", outcome=ProblemOutcome.NOT_COMPARED, message="no result was compared")
+    unknown = UNKNOWN
     client.verified = (
         line(A, verification_of(problems=(problem_of(), large))),
         line(B, verification_of(problems=(unknown,))),
     )
-    assert client.run("verify", "--details") == 2
+    assert client.run("verify", "--details") == 3
     out = capsys.readouterr().out
     assert "verified (emulated gfx942)  1 shape right, 1 not tried" in out
-    assert "cannot verify (emulated gfx942): no result was compared  0 shapes right, 1 not compared" in out
+    assert "clean, but not compared (emulated gfx942): no result was compared  0 shapes right, 1 not compared" in out
     assert "it is too large" in out
+
+
+UNKNOWN = problem_of("small", outcome=ProblemOutcome.NOT_COMPARED, message="no result was compared")
+MISTAKE = ReferenceMistake(kind=MistakeKind.RAISES, message="ValueError: no", path="/w/reference.py", line=2)
+
+
+@pytest.mark.parametrize(
+    ("found", "others", "status", "words"),
+    [
+        (verification_of(problems=(UNKNOWN,)), (), 3, "1 not compared"),
+        (verification_of(problems=(UNKNOWN, REFUSED)), (line(B),), 3, "1 verified, 1 not compared"),
+        (verification_of(problems=(UNKNOWN,)), (without(B, "no emulator"),), 2, "1 not compared, 1 not verified"),
+        (verification_of(problems=(UNKNOWN,)), (line(B, verification_of(problems=(WRONG,))),), 1, "1 wrong"),
+        (verification_of(finding_of(), problems=(UNKNOWN,)), (), 1, "1 wrong"),
+        (verification_of(problems=(UNKNOWN,), reference_mistakes=(MISTAKE,)), (), 1, "1 not verified"),
+    ],
+)
+def test_clean_but_not_compared_has_a_status_of_its_own(
+    found: Verification,
+    others: tuple[VerifyLine, ...],
+    status: int,
+    words: str,
+    client: TimingClient,
+    capsys: Capture,
+) -> None:
+    client.verified = (line(A, found), *others)
+    assert client.run("verify") == status
+    out = capsys.readouterr().out
+    assert words in out
+    assert ("`reference = " in out) == found.is_uncompared
+    assert client.run("verify", "--allow-uncompared") == (0 if status == 3 else status)
+    capsys.readouterr()
+    client.run("verify", "--json")
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert summary["exit_status"] == status
+    assert bool(summary["not_compared"]) == bool(summary["hint"])
+
+
+def test_what_is_not_modelled_is_said_once(client: TimingClient, capsys: Capture) -> None:
+    client.verified = (line(A), line(B))
+    said = []
+    for details in ((), (), ("--details",)):
+        client.run("verify", *details)
+        said.append(capsys.readouterr().out.count("not modelled: "))
+    assert said == [1, 0, 1]
 
 
 def test_without_a_compiler_it_says_what_is_missing(client: TimingClient, capsys: Capture) -> None:

@@ -16,6 +16,7 @@ from ckwatch.engine.answers import Daemon
 from ckwatch.engine.handlers.verify import VERIFICATIONS, EmulatorRun
 from ckwatch.model.emulated_archs import EMULATED_ARCHS
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.python_references import MistakeKind, ReferenceMistake
 from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification, VerificationDepth
 from ckwatch.wire.verification import VerifyLine
 from fakes.fake_verifications import finding_of, problem_of, verification_of
@@ -195,6 +196,30 @@ async def test_where_all_problems_are_essential_what_was_verified_by_itself_is_t
     async with bench.open() as daemon:
         assert results(await verify(daemon)) == {"one": ("verified", SUMMARY, True)}
     assert len(bench.emulator.runs) == 1
+
+
+async def test_a_change_of_the_reference_is_verified_by_itself_and_compiles_nothing(bench: Bench) -> None:
+    with_settings(bench, '[verify]\nautomatic = "looked-at"\n')
+    bench.write("helper.py", "def f(X):\n    return X\n")
+    path = bench.write("reference.py", "from helper import f\n")
+    bench.write("k.kernel.toml", CUSTOM.replace('sizes = ["M"]\n', 'sizes = ["M"]\nreference = "reference.py:f"\n', 1))
+    unknown = problem_of(outcome=ProblemOutcome.NOT_COMPARED, message="the reference is wrong")
+    mistake = ReferenceMistake(kind=MistakeKind.NAN, message="Y[0] is NaN", path=path, line=1)
+    async with bench.open() as daemon, following(daemon) as seen:
+        await build(daemon)
+        compiles = len(bench.runs)
+        bench.emulator.answer = lambda _run: verification_of(problems=(unknown,), reference_mistakes=(mistake,))
+        bench.write("helper.py", "def f(X):\n    return X / 0\n")
+        await seen.until(lambda s: path in s.files and [d.code for d in s.files[path].diagnostics] == ["reference/nan"])
+        bench.emulator.answer = lambda _run: verification_of()
+        bench.write("helper.py", "def f(X):\n    return 2 * X\n")
+        await seen.until(lambda s: not s.files[path].diagnostics)
+        bench.write("reference.py", "from helper import f(\n")
+        await seen.until(lambda s: [d.code for d in s.files[path].diagnostics] == ["reference/syntax"])
+    references = [run.reference for run in bench.emulator.runs]
+    texts = [one.modules[-1].text for one in references[:2] if one is not None]
+    assert texts == ["def f(X):\n    return X / 0\n", "def f(X):\n    return 2 * X\n"]
+    assert len(bench.runs) == compiles
 
 
 async def test_two_units_with_one_artifact_and_other_shapes_are_placed_without_another_execution(bench: Bench) -> None:

@@ -48,7 +48,7 @@ UNKNOWN = problem(ProblemOutcome.NOT_VERIFIED, "the emulator does not know `v_fo
         ),
         ((RIGHT, LARGE), (), "verified", "✓ verified (emulated gfx942)"),
         ((LARGE,), (), "not verified", "cannot verify (emulated gfx942): it is too large"),
-        ((UNCOMPARED,), (), "not verified", "cannot verify (emulated gfx942): no result was compared"),
+        ((UNCOMPARED,), (), "not verified", "clean, but not compared (emulated gfx942): no result was compared"),
         ((UNCOMPARED,), (FindingKind.LDS_RACE,), "failed", "✗ it is lds-race (emulated gfx942)"),
         ((), (), "not verified", "cannot verify (emulated gfx942): no shape could be tried"),
         ((RIGHT,), (FindingKind.LDS_RACE,), "failed", "✗ it is lds-race (emulated gfx942)"),

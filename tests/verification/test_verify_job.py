@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from benches.bench_kernels import LDC, K, M, N, gemm_problem, matrix_of
+from cases.reference_case import called_reference
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.progress import Progress
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.worker_protocol import TrialVerified, WorkerStage
 from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.trials import Contents, GapFill, Trial
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, VerifiedProblem
 from ckwatch.verification import verify_job as module
@@ -79,7 +82,12 @@ def verified(
     assert stages == ["loading the emulator", f"verifying {trial.name} ({trial.shape})"]
     assert device.is_empty
     assert [one.number for one in heard] == [0]
+    mistakes.append(heard[0].mistake)
     return heard[0].problem, heard[0].findings
+
+
+mistakes: list[ReferenceMistake | None] = []
+"""Of the references, one for each verification."""
 
 
 def changed(change: Any) -> Kernel:
@@ -390,3 +398,40 @@ def test_rows_far_apart_are_compared_with_the_same_without_gaps(monkeypatch: pyt
     assert problem.outcome is ProblemOutcome.RIGHT
     problem, _ = verified(monkeypatch, partial(kernel, distance=999), trial, checked=checked)
     assert problem.outcome is ProblemOutcome.WRONG
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome", "words"),
+    [
+        ("def f(X, W):\n    return X @ W\n", ProblemOutcome.RIGHT, ""),
+        ("def f(X, W):\n    return X @ W * 1.01\n", ProblemOutcome.WRONG, "480 elements of Y are wrong (Y["),
+        (
+            "def f(X, W):\n    return W @ X\n", ProblemOutcome.NOT_COMPARED,
+            "the reference is wrong: reference.py:2: ValueError: matmul",
+        ),
+    ],
+)  # fmt: skip
+def test_a_users_reference(
+    text: str, outcome: ProblemOutcome, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, reference = called_reference(TRIAL.problem, tmp_path / "reference.py", text)
+    found, _ = verified(monkeypatch, right, replace(TRIAL, problem=problem), reference=reference)
+    assert found.outcome is outcome
+    assert words in (found.message or "")
+    mistake = mistakes.pop()
+    assert (mistake is not None) == (outcome is ProblemOutcome.NOT_COMPARED)
+    if mistake is not None:
+        assert (mistake.line, mistake.problem) == (2, "ragged")
+
+
+def test_what_is_left_is_reported_though_the_reference_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+        define(device, arrays, sizes, sizes["M"] // 2)
+        return 0
+
+    problem, reference = called_reference(TRIAL.problem, tmp_path / "reference.py", "def f(X):\n    return X.y\n")
+    found, _ = verified(monkeypatch, half, replace(TRIAL, problem=problem), reference=reference)
+    assert found.outcome is ProblemOutcome.WRONG
+    assert "unwritten" in (found.message or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ckwatch.model.kernel_problem import KernelProblem
-from ckwatch.model.python_references import PythonReference
+from ckwatch.model.python_references import REFERENCE_LIMIT_S, PythonReference
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import INSTRUCTION_LIMIT
@@ -54,9 +54,6 @@ class Race:
 
     limit_us: float | None = None
 
-
-REFERENCE_LIMIT_S = 30.0
-"""After which a call of a user's reference is ended."""
 
 RACE_S = 0.1
 """Least time of the warm-up, which goes on until the clock is steady, and of the samples of an instance in a race."""
@@ -130,7 +127,8 @@ class VerifyJob:
     """The verification of one artifact by the emulator, without any timing.
 
     `library` is the emulator's libamdhip64 on this machine and `objdump` the disassembler that it runs. `checked`: look
-    at memory, races and waits too, which takes twice as long. `reference`, `reference_limit_s`: as those of a `Job`.
+    at memory, races and waits too, which takes twice as long. `reference`, `reference_limit_s`: as those of a `Job`;
+    `kept_references` is the folder of its results.
     """
 
     arch: str
@@ -143,3 +141,4 @@ class VerifyJob:
     seed: int = 1
     reference: PythonReference | None = None
     reference_limit_s: float = REFERENCE_LIMIT_S
+    kept_references: str | None = None

@@ -6,21 +6,24 @@ with its calls. What it answers is checked as anybody's data.
 
 from __future__ import annotations
 
+import math
 import os
 import selectors
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
 
 from ckwatch.bench.array_messages import Array, ArrayMessageError, receive, send
+from ckwatch.bench.kept_arrays import KeptArrays
 from ckwatch.bench.numerics.given_outputs import GivenArrays
-from ckwatch.bench.numerics.storage import Storage, tensor_elements, widen
+from ckwatch.bench.numerics.storage import Storage, narrow, storage_type, tensor_elements, widen
 from ckwatch.bench.numerics.tolerance import INTEGERS
-from ckwatch.model.kernel_problem import KernelProblem, TensorView
+from ckwatch.model.kernel_problem import CalledReference, KernelProblem, TensorView
 from ckwatch.model.python_references import MistakeKind, PythonReference, ReferenceMistake
 from ckwatch.system import processes
 from ckwatch.system.python_process import module_command, module_environment
@@ -42,13 +45,16 @@ class ReferenceMistakeError(Exception):
 
 
 class ReferenceCalls:
-    """Calls of `reference`, each of which may take `limit_s`. What makes every call fail is not tried again."""
+    """Calls of `reference`, each of which may take `limit_s`. What takes too long is not tried again, nor is
+    anything larger; after the second time nothing is. `kept` is the folder of results."""
 
-    def __init__(self, reference: PythonReference, limit_s: float) -> None:
+    def __init__(self, reference: PythonReference, limit_s: float, kept: Path | None = None) -> None:
+        self._kept = KeptArrays(kept)
         self._reference = reference
         self._limit_s = limit_s
         self._process: processes.Process | None = None
-        self._failed: ReferenceMistake | None = None
+        self._overran: list[tuple[int, ReferenceMistake]] = []
+        """Calls that took too long, with the bytes of their arguments and results."""
 
     def outputs(self, problem: KernelProblem, inputs: Mapping[str, Storage]) -> GivenArrays:
         """The right outputs of a problem by their names. `inputs`: stored elements by buffer.
@@ -62,19 +68,47 @@ class ReferenceCalls:
             raise ReferenceMistakeError(
                 ReferenceMistake(kind=MistakeKind.RAISES, message=called.problem or "the reference is another one")
             )
-        given = {
-            name: _values(problem, view, inputs, fnuz=called.fnuz) for name, view in called.inputs if view is not None
-        }
+        tensors = (*called.inputs, *((one.name, one.view) for one in called.outputs if one.view.buffer in inputs))
+        given = {name: _values(problem, view, inputs, fnuz=called.fnuz) for name, view in tensors if view is not None}
         wanted = [_wanted(problem, one.name, one.view, nan=one.nan) for one in called.outputs]
-        scalars = {one.name: (one.c_type, one.value) for one in problem.arguments if one.buffer is None}
+        scalars = {one.name: (one.c_type, one.value) for one in problem.arguments if one.value is not None}
         head = {
             "call": "outputs",
-            "sizes": {name: int(value or 0) for name, (_, value) in scalars.items() if name in called.sizes},
+            "sizes": _sizes(problem, called),
             "runtime": {name: _scalar(*one) for name, one in scalars.items() if name not in called.sizes},
             "absent": [name for name, view in called.inputs if view is None],
-            "outputs": wanted,
+            "arrays_wanted": wanted,
         }
-        return self._ask(head, given)
+        key = self._kept.key(self._reference.digest, head, given)
+        found = self._kept.read(key)
+        if found is not None and _is_answer(wanted, found, all_of_them=True):
+            return found
+        began = time.monotonic()
+        found = self._ask(head, given)
+        self._kept.keep(key, found, time.monotonic() - began)
+        return found
+
+    def write_inputs(self, problem: KernelProblem, inputs: Mapping[str, Storage], seed: int, *, fnuz: bool) -> None:
+        """Replace what the function `inputs` of the reference's module gives, if there is one.
+
+        `inputs`: stored elements by buffer, which are changed. Raises ReferenceMistakeError.
+        """
+        called = problem.reference
+        if called is None or called.problem or not self._reference.makes_inputs:
+            return
+        outputs = ((one.name, one.view) for one in called.outputs)
+        views = {name: view for name, view in (*called.inputs, *outputs) if view is not None and view.buffer in inputs}
+        head = {
+            "call": "inputs",
+            "sizes": _sizes(problem, called),
+            "seed": seed,
+            "arrays_wanted": [_wanted(problem, name, view, nan=True) for name, view in views.items()],
+        }
+        for name, values in self._ask(head, {}).items():
+            view = views[name]
+            dtype = problem.buffer(view.buffer).dtype
+            stored = values.astype(storage_type(dtype)) if values.dtype.kind == "i" else narrow(values, dtype, fnuz)
+            tensor_elements(inputs[view.buffer], view)[...] = stored
 
     def close(self) -> None:
         """End the process."""
@@ -88,8 +122,9 @@ class ReferenceCalls:
             process.close()
 
     def _ask(self, head: Mapping[str, Any], given: Mapping[str, Array]) -> dict[str, Array]:
-        if self._failed is not None:
-            raise ReferenceMistakeError(self._failed)
+        size = _size(head, given)
+        if any(size >= too_large for too_large, _ in self._overran) or len(self._overran) > 1:
+            raise ReferenceMistakeError(self._overran[-1][1])
         process = self._process or self._started()
         assert process.stdin is not None  # noqa: S101  # it was started with pipes
         assert process.stdout is not None  # noqa: S101  # as above
@@ -98,11 +133,17 @@ class ReferenceCalls:
                 send(cast("BinaryIO", process.stdin), head, given)
             answer, arrays = receive(cast("BinaryIO", _Bounded(process.stdout, self._limit_s + GRACE_S)))
             told = None if (said := answer.get("mistake")) is None else _mistake(said)
+            all_of_them = head["call"] == "outputs"
+            if told is None and not _is_answer(head["arrays_wanted"], arrays, all_of_them=all_of_them):
+                raise ValueError("other arrays")
         except TimeoutError:
             self.close()
             message = f"it had not ended after {self._limit_s:g} s"
             told = self._at_function(MistakeKind.LIMIT, message)
-        except (ArrayMessageError, OSError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
+            self.close()
+            told = self._at_function(MistakeKind.RAISES, "its process answers what makes no sense")
+        except (ArrayMessageError, OSError):
             process.signal_group(signal.SIGKILL)
             status = process.wait().status
             self.close()
@@ -111,7 +152,7 @@ class ReferenceCalls:
             told = self._at_function(MistakeKind.RAISES, f"it ended its process {how}")
         if told is not None:
             if told.kind is MistakeKind.LIMIT:
-                self._failed = told
+                self._overran.append((size, told))
             raise ReferenceMistakeError(told)
         return arrays
 
@@ -158,6 +199,23 @@ class _Bounded:
     def _wait(self) -> None:
         if not self._ready.select(max(0.0, self._deadline - time.monotonic())):
             raise TimeoutError
+
+
+def _size(head: Mapping[str, Any], given: Mapping[str, Array]) -> int:
+    """The bytes of the arguments and of float64 results."""
+    results = sum(math.prod(map(int, one["shape"])) for one in head["arrays_wanted"])
+    return sum(one.nbytes for one in given.values()) + 8 * results
+
+
+def _is_answer(wanted: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array], *, all_of_them: bool) -> bool:
+    """Return True for arrays that were asked for: in the process that answers, all may have been changed."""
+    shapes = {one["name"]: tuple(one["shape"]) for one in wanted}
+    known = all(one.shape == shapes.get(name) and one.dtype.kind in "fi" for name, one in arrays.items())
+    return known and (not all_of_them or arrays.keys() == shapes.keys())
+
+
+def _sizes(problem: KernelProblem, called: CalledReference) -> dict[str, int]:
+    return {one.name: int(one.value or 0) for one in problem.arguments if one.name in called.sizes}
 
 
 def _mistake(said: Mapping[str, Any]) -> ReferenceMistake:

@@ -138,7 +138,7 @@ class _Reference:
         arguments = {**tensors, **request["sizes"], **request["runtime"]}
         result = function(**_accepted(function, self._function_name, arguments))
         line = self._return_line(function)
-        wanted = request["outputs"]
+        wanted = request["arrays_wanted"]
         named = _by_name(result, [str(one["name"]) for one in wanted], line)
         return {str(one["name"]): _checked(one, named[one["name"]], line) for one in wanted}
 
@@ -166,7 +166,7 @@ class _Reference:
             raise _MistakeError(
                 "outputs", f"`inputs` returns {_described(found)}; a dict of arrays by name is needed", line
             )
-        shapes = {one["name"]: one for one in request["outputs"]}
+        shapes = {one["name"]: one for one in request["arrays_wanted"]}
         for name in found:
             if name not in shapes:
                 known = ", ".join(shapes)

@@ -128,6 +128,7 @@ class FailureKind(StrEnum):
     NO_DEVICE = "no device"
     WRONG_ARCH = "another arch"
     BUSY = "device in use"
+    REFERENCE = "wrong reference"
     # the host's
     NO_DRIVER = "no driver"
     LOST = "device lost"

@@ -27,12 +27,14 @@ from ckwatch.bench.kernel_abi import NOT_SUPPORTED, ArtifactLoader, KernelFuncti
 from ckwatch.bench.leases import FOLDER_VARIABLE, Lease, lease
 from ckwatch.bench.numerics.array_files import file_arrays
 from ckwatch.bench.numerics.comparison import OutputCheck, WrongResultError
+from ckwatch.bench.numerics.given_outputs import GivenReference
 from ckwatch.bench.numerics.inputs import before_launch, make_inputs
 from ckwatch.bench.numerics.row_verification import RowsReference, reference_of
 from ckwatch.bench.numerics.storage import Storage, in_memory
 from ckwatch.bench.numerics.verification import Reference, check_written
 from ckwatch.bench.probes.kernels import probe_kernels
 from ckwatch.bench.progress import Progress
+from ckwatch.bench.reference_calls import ReferenceCalls, ReferenceMistakeError
 from ckwatch.bench.report import (
     BenchmarkReport,
     ContestantResult,
@@ -188,7 +190,9 @@ PROBLEMS_KEPT = 8
 """A worker that lasts keeps the inputs and references of so many problems and seeds: with them, verifying an instance
 takes a tenth of the time."""
 
-_KNOWN_INPUTS: dict[object, tuple[dict[str, Storage], Reference | RowsReference | None]] = {}
+AnyReference = Reference | RowsReference | GivenReference
+
+_KNOWN_INPUTS: dict[object, tuple[dict[str, Storage], AnyReference | None]] = {}
 
 
 class Measurement:
@@ -205,7 +209,7 @@ class Measurement:
         self._kept: dict[str, GuardedBuffer] = {}
         self._artifacts: Sequence[bytes] = ()
         self._inputs: dict[int, dict[str, Storage]] = {}
-        self._references: dict[int, Reference | RowsReference] = {}
+        self._references: dict[int, AnyReference] = {}
         self._flush_instructions: Launch | None = None
         self._slowed: dict[str, float] = {}
         self._in_turn: _LoadedContestant | None = None
@@ -402,13 +406,28 @@ class Measurement:
             if known is None:
                 given = file_arrays(self._problem, self._artifacts)
                 inputs = make_inputs(self._problem, seed, self._fnuz, given)
-                known = inputs, reference_of(self._problem, inputs, self._job.full_check_macs, seed)
+                known = inputs, self._reference_of(inputs, seed)
             _KNOWN_INPUTS[key] = known
             if len(_KNOWN_INPUTS) > PROBLEMS_KEPT:
                 del _KNOWN_INPUTS[next(iter(_KNOWN_INPUTS))]
             self._inputs[seed] = known[0]
             if known[1] is not None:
                 self._references[seed] = known[1]
+
+    def _reference_of(self, inputs: dict[str, Storage], seed: int) -> AnyReference | None:
+        """The reference of the inputs, which a user's own may replace in part."""
+        if self._problem.reference is None:
+            return reference_of(self._problem, inputs, self._job.full_check_macs, seed)
+        if self._job.reference is None:
+            raise BenchmarkError(FailureKind.BROKEN, "the job is without its reference")
+        calls = ReferenceCalls(self._job.reference, self._job.reference_limit_s)
+        try:
+            calls.write_inputs(self._problem, inputs, seed, fnuz=self._fnuz)
+            return GivenReference(self._problem, calls.outputs(self._problem, inputs))
+        except ReferenceMistakeError as error:
+            raise BenchmarkError(FailureKind.REFERENCE, f"the reference is wrong: {error.mistake.sentence}") from None
+        finally:
+            calls.close()
 
     def _verify(self, entrants: Sequence[_LoadedContestant], seed: int, when: str, *, twice: bool) -> None:
         for name, array in self._inputs[seed].items():

@@ -251,9 +251,11 @@ _VERIFY = (
     ),
     _event(
         _SUMMARY, "VerifySummary",
-        """The last line: how many units are verified, wrong, and not verified. There is no time: an emulator's says
-        nothing of a GPU. `not_modelled`: where a GPU may differ from what was verified.""",
+        """The last line: how many units are verified, wrong, not verified, and not compared: clean, but without a
+        reference, which `hint` says how to give. There is no time: an emulator's says nothing of a GPU.
+        `not_modelled`: where a GPU may differ from what was verified.""",
         verified=int, failed=int, not_verified=int, skipped=int, exit_status=int, not_modelled=tuple[str, ...],
+        not_compared=int, hint=str,
     ),
 )  # fmt: skip
 _IMPORTED_INSTANCES = _answer(

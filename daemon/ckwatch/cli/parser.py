@@ -351,11 +351,12 @@ BUILDING = (
         several("--shape", "SHAPE", f"try this shape only: {SHAPE}, or one that --details prints; may be repeated"),
         flag("--details", "print every shape that was tried"),
         flag("--force", "execute again what was verified already"),
+        flag("--allow-uncompared", "exit with 0 also where results were compared with nothing"),
         *ASKING,
         more="An emulator on this machine's processor runs what was compiled for gfx90a, gfx942, gfx950, gfx1100, "
         "gfx1201 or gfx1250: "
         "some forty shapes, with every access to memory checked. Exit status 1 if a kernel is wrong or does not build, "
-        "2 if it cannot be verified.",
+        "2 if it cannot be verified, 3 if all is right but for results without a reference to compare them with.",
     ),
     command(
         "emulate",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
@@ -15,9 +16,10 @@ from ckwatch.cli.build_results import NO_COMPILER
 from ckwatch.cli.mistakes import explained, report_mistakes
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asked_patterns, asking
+from ckwatch.compile.toolchain.installations import cache_folder
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic
-from ckwatch.model.errors import ToolchainError
+from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.verification import NOT_MODELLED, ProblemOutcome, Verification, VerificationOutcome
 
 if TYPE_CHECKING:  # the wire types load pydantic
@@ -25,15 +27,22 @@ if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.verification import VerifyLine
 
 MARKS = {"verified": ("✓", "green"), "failed": ("✗", "red"), "not verified": ("?", "yellow")}
+NOT_COMPARED = "not compared"
+UNCOMPARED_STATUS = 3
+COMPARABLE = (
+    'what these kernels compute is not known; `reference = "FILE.py:FUNCTION"` under [operation] names a Python '
+    "function that computes it, and `--allow-uncompared` makes the exit status 0 without one"
+)
 SKIPPED = "skipped"
 """The outcome of a sweep's instance that instance rules refuse; it does not count as a mistake."""
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Verify units: 1 when a kernel is wrong or does not build, 2 when one cannot be verified."""
+    """Verify units: 1 when a kernel or a reference is wrong or does not build, 2 when one cannot be verified, 3 when
+    all is right but for results that were compared with nothing."""
     async with asking(options, options.words) as client:
         patterns = await asked_patterns(client, options.words)
-        shown = _Verify(Output(options, client.root))
+        shown = _Verify(Output(options, client.root), allow_uncompared=options.allow_uncompared)
         verifying = client.verifying(*patterns, shapes=options.shape, force=options.force)
         async with explained(client, *patterns), verifying as lines:
             await shown.follow(lines)
@@ -46,8 +55,9 @@ async def run(options: argparse.Namespace) -> int:
 class _Verify:
     """The results of a verification so far."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, *, allow_uncompared: bool) -> None:
         self.output = output
+        self._allow_uncompared = allow_uncompared
         self._found: dict[str, Verification] = {}
         self._outcomes: Counter[str] = Counter()
         self._unbuilt: Counter[str] = Counter()
@@ -84,7 +94,7 @@ class _Verify:
         if found is not None:
             self._found[result.unit] = found
         if line.outcome == "built":
-            self._outcomes[outcome] += 1
+            self._outcomes[NOT_COMPARED if found is not None and found.is_uncompared else outcome] += 1
         else:
             self._unbuilt[line.outcome] += 1
             self.reasons.add(line.text)
@@ -119,26 +129,48 @@ class _Verify:
         if not self.output.json:
             self.output.diagnostics(fold(own, max(self._total, 1)))
         verified, failed, unknown_units = (self._outcomes[name] for name in ("verified", "failed", "not verified"))
+        uncompared = self._outcomes[NOT_COMPARED]
+        references = sum(bool(found.reference_mistakes) for found in self._found.values())
         skipped = self._unbuilt[SKIPPED]
         unbuilt = sum(self._unbuilt.values()) - skipped
         broken = self._unbuilt["failed"]
-        status = 1 if failed or broken or mistakes else 2 if unknown_units or unbuilt else 0
+        status = 1 if failed or broken or mistakes or references else 2 if unknown_units or unbuilt else 0
+        if not status and uncompared and not self._allow_uncompared:
+            status = UNCOMPARED_STATUS
         if self.output.json:
             self.output.event(
                 "summary", verified=verified, failed=failed, not_verified=unknown_units + unbuilt, skipped=skipped,
-                exit_status=status, not_modelled=NOT_MODELLED,
+                exit_status=status, not_modelled=NOT_MODELLED, not_compared=uncompared,
+                hint=COMPARABLE if uncompared else "",
             )  # fmt: skip
             return status
         words = [f"{verified} verified"] if verified else []
         words += [f"{failed} wrong"] if failed else []
+        words += [f"{uncompared} not compared"] if uncompared else []
         words += [f"{unknown_units} not verified"] if unknown_units else []
         words += [f"{unbuilt} not built"] if unbuilt else []
         words += [f"{skipped} skipped"] if skipped else []
         words += [mistakes] if mistakes else []
         self.output.text(f"{count(self._total, 'unit')}: {', '.join(words) or 'nothing to do'}")
-        if self._found:
+        if uncompared:
+            self.output.text(f"not compared: {COMPARABLE}")
+        if self._found and (self.output.details or _is_news()):
             self.output.text(f"not modelled: {'; '.join(NOT_MODELLED)}", "dim")
         return status
+
+
+def _is_news() -> bool:
+    """Return True the first time that this user is told what is not modelled."""
+    told = hashlib.sha256("\n".join(NOT_MODELLED).encode()).hexdigest()[:12]
+    try:
+        marker = cache_folder() / f"told-not-modelled-{told}"
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        marker.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except (OSError, CkwatchError):
+        return True
+    return True
 
 
 def tally(found: Verification) -> str:

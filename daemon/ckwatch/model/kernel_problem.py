@@ -291,7 +291,7 @@ def _called_reference(
     return CalledReference(
         digest=declared.digest,
         name=declared.name,
-        inputs=tuple((name, None if tensor is None else views[tensor.name]) for name, tensor in operation.inputs),
+        inputs=tuple((name, None if tensor is None else views.get(tensor.name)) for name, tensor in operation.inputs),
         outputs=tuple(outputs),
         sizes=operation.size_arguments,
         accumulator=operation.accumulator,

@@ -6,6 +6,9 @@ import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 
+REFERENCE_LIMIT_S = 30.0
+"""After which a call of a reference is ended."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceModule:
@@ -21,12 +24,14 @@ class SourceModule:
 class PythonReference:
     """The function `function` of the first of `modules`; the others lie beside it and are imported by it.
 
-    `problem`: why it cannot be called, which is reported in a file; empty if it can.
+    `problem`: why it cannot be called, which is reported in a file; empty if it can. `makes_inputs`: the first module
+    may have a function `inputs`.
     """
 
     function: str
     modules: tuple[SourceModule, ...]
     problem: str = ""
+    makes_inputs: bool = False
 
     @property
     def digest(self) -> str:

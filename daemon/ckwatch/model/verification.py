@@ -171,6 +171,14 @@ class Verification:
         return VerificationOutcome.NOT_VERIFIED
 
     @property
+    def is_uncompared(self) -> bool:
+        """Return True if nothing is wrong, and results were compared with nothing: there is no reference."""
+        outcomes = {problem.outcome for problem in self.problems}
+        clean = not self.mistakes and not self.reference_mistakes
+        wrong = outcomes & {ProblemOutcome.WRONG, ProblemOutcome.NOT_VERIFIED}
+        return clean and not wrong and ProblemOutcome.NOT_COMPARED in outcomes
+
+    @property
     def summary(self) -> str:
         """One line: `✓ verified (emulated gfx942)`, or what is wrong."""
         where = self.device.replace(":", " ")
@@ -178,6 +186,8 @@ class Verification:
             return f"✓ verified ({where})"
         if self.outcome is VerificationOutcome.FAILED:
             return f"✗ {self._first_mistake()} ({where})"
+        if self.is_uncompared:
+            return f"clean, but not compared ({where}): {self._why_not()}"
         return f"cannot verify ({where}): {self._why_not()}"
 
     def _first_mistake(self) -> str:

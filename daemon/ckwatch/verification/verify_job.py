@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +62,7 @@ from ckwatch.verification.findings import MemoryRange, finding_of
 from ckwatch.verification.tensor_memory import TensorMemory, TensorPiece, pieces_of
 
 WORKSPACE = "the workspace"
-UNKNOWN_OPERATION = "no result was compared, since what the kernel computes is not known"
+UNKNOWN_OPERATION = "what the kernel computes is not known, and there is no `reference` that says it"
 
 _FLOATS_WITH_INFINITY = ("f16", "bf16", "f32", "f64")
 _REFERENCE_MACS = 1 << 40
@@ -118,7 +119,8 @@ class _Verifier:
         self._artifact, *self._array_files = artifacts
         self._loader = ArtifactLoader(explained_status)
         self._problem = ""
-        self._calls = None if job.reference is None else ReferenceCalls(job.reference, job.reference_limit_s)
+        kept = None if job.kept_references is None else Path(job.kept_references)
+        self._calls = None if job.reference is None else ReferenceCalls(job.reference, job.reference_limit_s, kept)
         self._mistake: ReferenceMistake | None = None
 
     def close(self) -> None:
@@ -130,7 +132,17 @@ class _Verifier:
         """The outcome of one problem, what was found meanwhile, and a mistake of its reference."""
         self._mistake = None
         function = self._loader.function(trial.name, self._artifact, self._job.symbol, trial.problem)
-        inputs = self._inputs(trial)
+        try:
+            inputs = self._inputs(trial)
+        except ReferenceMistakeError as error:
+            mistake = replace(error.mistake, problem=trial.name)
+            message = f"the reference is wrong: {mistake.sentence}"
+            outcome = ProblemOutcome.NOT_COMPARED
+            return (
+                VerifiedProblem(name=trial.name, shape=trial.shape, outcome=outcome, message=message, share=0.0),
+                (),
+                mistake,
+            )
         done = self._launch(trial, function, inputs)
         problem = self._judged(trial, inputs, done)
         findings = done.findings
@@ -147,6 +159,8 @@ class _Verifier:
     def _inputs(self, trial: Trial) -> dict[str, Storage]:
         given = file_arrays(trial.compared, self._array_files)
         inputs = make_inputs(trial.compared, self._job.seed, self._fnuz(trial), given)
+        if self._calls is not None:
+            self._calls.write_inputs(trial.compared, inputs, self._job.seed, fnuz=self._fnuz(trial))
         if trial.gaps is GapFill.INFINITY:
             for name, elements in inputs.items():
                 buffer = trial.compared.buffer(name)

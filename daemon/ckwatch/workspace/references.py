@@ -102,7 +102,7 @@ def read_reference(problems: Problems, value: str, reader: SourceReader) -> Pyth
         guess = f"; did you mean `{near}`?" if near else ""
         return _refused(problems, "missing-reference", f"{file} has no function `{function}`{guess}")
     _add_imported(problems, reader, modules, tree, name)
-    return PythonReference(function, tuple(modules.values()))
+    return PythonReference(function, tuple(modules.values()), makes_inputs=names is None or "inputs" in names)
 
 
 def _refused(problems: Problems, code: str, message: str) -> PythonReference:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import why_no_name
+from ckwatch.model.python_references import REFERENCE_LIMIT_S
 from ckwatch.model.targets import ARCHS, HOST, NATIVE, unknown_arch
 from ckwatch.model.verification import INSTRUCTION_LIMIT
 from ckwatch.system.user_files import is_file, is_folder
@@ -325,6 +326,9 @@ class VerifySection(Section):
         INSTRUCTION_LIMIT,
         description="instructions that a workgroup of up to four waves may execute before it counts as one without "
         "end; one that accesses memory counts 64, a matrix instruction 128",
+    )
+    reference_time_limit_s: Seconds = Field(
+        REFERENCE_LIMIT_S, description="after which a call of a reference in Python is ended"
     )
 
 

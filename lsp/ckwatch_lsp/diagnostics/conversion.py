@@ -28,6 +28,7 @@ PAGES = {
     "benchmark/slower": "timing.md#faster-or-slower",
     "figures/verification": "verifying.md",
     "verify": "verifying.md#what-is-found",
+    "reference": "verifying.md#mistakes-in-a-reference",
     "host": "toolchain.md",
 }
 """By a code or what stands before its slash. What a compiler says is documented elsewhere."""

@@ -13,6 +13,7 @@ from ckwatch.engine.queries.runner import runner_unit
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import ParameterValue, Shape, Unit
+from ckwatch.model.python_references import PythonReference
 from references.naive_kernels import BATCHED_GEMM, CONVOLUTION, naive_unit
 
 
@@ -91,4 +92,11 @@ def test_operations_and_languages_without_a_runner() -> None:
         runner_unit(unit, "symbol")
     operation = replace(unit.kernel.operation, kind="custom", computation=None)
     with pytest.raises(CkwatchError, match="'kernel' is a custom operation: what it computes is not known"):
+        runner_unit(replace(unit, kernel=replace(unit.kernel, operation=operation)), "symbol")
+
+
+def test_a_reference_in_python_has_no_runner() -> None:
+    unit = GemmCase().unit("cpp/gemm_blocked.cpp.j2", {})
+    operation = replace(unit.kernel.operation, reference=PythonReference("f", ()))
+    with pytest.raises(CkwatchError, match="has a reference in Python, which no standalone runner can compare with"):
         runner_unit(replace(unit, kernel=replace(unit.kernel, operation=operation)), "symbol")

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ckwatch.bench.numerics.comparison import ExpectedOutput, OutputCheck, WrongResultError, span_text
+from ckwatch.bench.numerics.comparison import SHOWN, ExpectedOutput, OutputCheck, WrongResultError, span_text
 from ckwatch.bench.numerics.storage import Mask, Storage, tensor_elements, widen
-from ckwatch.bench.numerics.tolerance import INTEGERS, StatedTolerance, tolerance_of_output
+from ckwatch.bench.numerics.tolerance import INTEGERS, tolerance_of_output
 from ckwatch.bench.numerics.verification import check_written
 from ckwatch.bench.report import FailureKind
 from ckwatch.model.kernel_problem import KernelProblem, ReferenceOutput
@@ -31,15 +31,17 @@ class _Output:
         expected = values.astype(np.float64)
         self._nan = np.isnan(expected)
         tolerance = tolerance_of_output(problem, output)
-        if self.buffer.dtype in INTEGERS and values.dtype.kind in "iub" and not output.is_stated:
-            tolerance = StatedTolerance(relative=0.0, absolute=0.0, ulp=0.0)
+        is_exact = self.buffer.dtype in INTEGERS and values.dtype.kind in "iub" and not output.is_stated
+        self._exact = values if is_exact else None
         magnitude = np.where(np.isfinite(expected), np.abs(expected), 0.0)
         self._comparison = ExpectedOutput(self.buffer.name, self.buffer.dtype, expected, magnitude, tolerance, fnuz)
 
     def compare(self, outputs: Mapping[str, Storage], written: Mapping[str, Mask] | None) -> OutputCheck:
         """Raises WrongResultError."""
-        found = widen(self._of(outputs), self.buffer.dtype, self._fnuz)
         mask = None if written is None else self._of(written).astype(np.bool_)
+        if self._exact is not None:
+            return self._compare_exactly(self._of(outputs), self._exact, mask)
+        found = widen(self._of(outputs), self.buffer.dtype, self._fnuz)
         numbers = self._nan & ~np.isnan(found) & (True if mask is None else mask)
         if numbers.any():
             first = int(np.flatnonzero(numbers)[0])
@@ -50,6 +52,23 @@ class _Output:
                 f"{self._name_of(first)} is {found.flat[first]:.9g}, reference nan",
             )
         return self._comparison.check(found, mask, whole=mask is None, span=self._span_of, name_of=self._name_of)
+
+    def _compare_exactly(self, found: Storage, expected: npt.NDArray[Any], mask: Mask | None) -> OutputCheck:
+        """Integers, of which doubles and nine digits do not have all. Raises WrongResultError."""
+        wrong = (found != expected) if mask is None else (found != expected) & mask
+        if wrong.any():
+            shown = (
+                f"{self._name_of(at)} is {found.flat[at]}, reference {expected.flat[at]}"
+                for at in np.flatnonzero(wrong)[:SHOWN].tolist()
+            )
+            raise WrongResultError(
+                FailureKind.WRONG,
+                f"{np.count_nonzero(wrong):,} of {wrong.size:,} elements of {self.buffer.name} are wrong",
+                "\n".join(("integers must be equal", f"wrong are {self._span_of(wrong)}", *shown)),
+            )
+        return OutputCheck(
+            compared=wrong.size if mask is None else int(np.count_nonzero(mask)), worst_error=0.0, rtol=0.0, atol=0.0
+        )
 
     def _of(self, elements: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
         return np.ascontiguousarray(tensor_elements(elements[self.buffer.name], self.view)).reshape(self.view.sizes)

@@ -130,7 +130,7 @@ FUNCTION_ROUNDINGS = 32
 """Roundings behind an element beside those of its sum: some functions, an activation has 16."""
 
 RANDOM_WALK = 4
-"""Roundings that go one way or the other as by chance add up to their number's root; four times that is never reached."""
+"""Roundings that go one way or the other by chance add up to their number's root, and never to four times that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,6 +114,7 @@ def job_of(
         shared=settings.shared,
         threads=settings.threads,
         flush_instructions=flushes_instructions(settings, device),
+        reference=unit.kernel.operation.reference,
     )
 
 
@@ -432,6 +433,8 @@ class MeasureRunner:
         ragged = tuple(problem_of(operation, other, arch) for other in ragged_shapes(operation, shape))
         job = job_of(effect.unit, record.problem, device, contestants, settings, ragged, effect.race)
         arrays = await to_thread.run_sync(array_contents, operation)
+        limit_s = self._view_loader.workspace(MAIN).settings.verify.reference_time_limit_s
+        job = replace(job, reference_limit_s=limit_s)
         job, contents = await self._with_probes(job, [content, *arrays])
         if effect.race is not None and not device.machine:
             return await self._race(job, contents, effect.shape)

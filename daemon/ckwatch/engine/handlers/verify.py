@@ -35,7 +35,7 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.model.emulated_archs import EMULATED_ARCHS, emulated_device
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Unit
-from ckwatch.model.python_references import PythonReference
+from ckwatch.model.python_references import REFERENCE_LIMIT_S, PythonReference
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import Verification, VerificationDepth
@@ -48,10 +48,18 @@ from ckwatch.workspace.settings import VerifySection
 
 VERIFICATIONS = DerivedFile("verification.json", Verification)
 
-VERIFYING_MODULES = ("ckwatch.verification.verify_job", "ckwatch.verification.session", "ckwatch.verification.library")
+VERIFYING_MODULES = (
+    "ckwatch.verification.verify_job",
+    "ckwatch.verification.session",
+    "ckwatch.verification.library",
+    "ckwatch.bench.reference_process",
+)
 """With what they import, all that has a part in the result of a trial."""
 
 THOROUGH = VerificationDepth.THOROUGH
+
+REFERENCES = "references"
+"""The store's folder of results of users' references."""
 
 FINDING_LINES = "finding the lines"
 """The stage after the emulator has ended."""
@@ -70,6 +78,7 @@ class EmulatorRun:
     instruction_limit: int
     time_limit_s: float
     reference: PythonReference | None = None
+    reference_limit_s: float = REFERENCE_LIMIT_S
     nice: int = 0
     arrays: tuple[bytes, ...] = ()
 
@@ -174,6 +183,7 @@ class VerifyRunner:
             instruction_limit=instruction_limit,
             time_limit_s=self.settings.time_limit_s,
             reference=unit.kernel.operation.reference,
+            reference_limit_s=self.settings.reference_time_limit_s,
             nice=nice,
             arrays=await to_thread.run_sync(array_contents, unit.kernel.operation),
         )
@@ -269,6 +279,8 @@ class WorkerEmulator:
             checked=run.checked,
             instruction_limit=run.instruction_limit,
             reference=run.reference,
+            reference_limit_s=run.reference_limit_s,
+            kept_references=str(store.folder / REFERENCES),
         )
 
         def report(message: WorkerMessage) -> None:

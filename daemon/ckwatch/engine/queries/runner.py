@@ -100,6 +100,11 @@ def runner_unit(unit: Unit, symbol: str) -> Unit:
     """
     kernel = unit.kernel
     language = language_of(kernel.template)
+    if kernel.operation.reference is not None:
+        raise CkwatchError(
+            f"'{kernel.name}' has a reference in Python, which no standalone runner can compare with",
+            "build it without --runner; `ckwatch verify` and `ckwatch bench` compare with it",
+        )
     if kernel.operation.computation is None:
         raise CkwatchError(
             f"'{kernel.name}' is a {kernel.operation.kind} operation: what it computes is not known, so that there is "
