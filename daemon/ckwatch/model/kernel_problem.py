@@ -374,12 +374,16 @@ def _view(tensor: Tensor, sizes: Mapping[str, int]) -> TensorView:
         sizes=tuple(evaluate_size(size, sizes) for size in tensor.sizes),
         strides=tuple(evaluate_size(stride, sizes) for stride in tensor.strides),
     )
-    if any(size < 1 for size in view.sizes) or any(stride < 0 for stride in view.strides):
+    if any(size < (0 if tensor.may_be_empty else 1) for size in view.sizes) or any(
+        stride < 0 for stride in view.strides
+    ):
         raise ValueError(f"{tensor.name} has no size here: sizes {view.sizes}, strides {view.strides}")
     return view
 
 
 def _extent(view: TensorView) -> int:
+    if 0 in view.sizes:
+        return 0
     return sum((size - 1) * stride for size, stride in zip(view.sizes, view.strides, strict=True)) + 1
 
 

@@ -46,7 +46,7 @@ class Tensor:
     (`("M", "K")`, `("LDA", "1")`). `buffer` tells two arguments that are one buffer from two buffers: equal
     buffers are one argument. `values`: those of an input, or of an output before a launch, None for the usual ones.
     `in_out`: an output that is read, too; `partial`: an output of which the kernel may leave elements; `optional`: an
-    input that may be a null pointer.
+    input that may be a null pointer; `may_be_empty`: sizes may be 0.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Tensor:
     in_out: bool = False
     partial: bool = False
     optional: bool = False
+    may_be_empty: bool = False
 
     # As the nodes of PyTorch Inductor are asked by its templates.
 
@@ -97,6 +98,15 @@ class OutputComparison:
 
 
 @dataclass(frozen=True, slots=True)
+class SizeLimits:
+    """The values that a size may have: from `least` to `greatest`, expressions of sizes, in steps of `multiple`."""
+
+    least: str | None = None
+    greatest: str | None = None
+    multiple: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """The computation of a kernel, apart from how.
 
@@ -104,8 +114,9 @@ class Operation:
     keys of the kernel file's `[operation]` table that are no tensors (`activation`, `alpha`, …). `size_arguments`
     are the names of the C function's `int32_t` sizes and `runtime_arguments` those of its runtime arguments, whose C
     types are `runtime_types` (`int32_t` where not given). `size_defaults` are expressions for sizes that a shape need
-    not give, which are also the least that they may be. `computation`: what it computes, None where that is not known.
-    `reference`: the user's own, which counts instead; `comparisons`: how outputs are compared with it, by their names.
+    not give, which are also the least that they may be. `limits`: what sizes may be, by name. `computation`: what it
+    computes, None where that is not known. `reference`: the user's own, which counts instead; `comparisons`: how
+    outputs are compared with it, by their names.
     """
 
     kind: str
@@ -120,6 +131,7 @@ class Operation:
     computation: Contraction | RowComputation | None = None
     reference: PythonReference | None = None
     comparisons: Mapping[str, OutputComparison] = field(default_factory=dict)
+    limits: Mapping[str, SizeLimits] = field(default_factory=dict)
 
     @property
     def contraction(self) -> Contraction | None:

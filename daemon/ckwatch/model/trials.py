@@ -32,7 +32,8 @@ class Trial:
     support it, by documented rules, empty if it must not refuse it, None if it may; `offset`: elements by which the
     pointer of the buffer `off`, or all, are off their allocation's alignment; `workgroups`: how many are computed, None
     for all; `not_tried`: why none is. `dense`: the same problem without gaps, which inputs and reference are made for
-    where the gaps are too large to be filled: nothing has written those."""
+    where the gaps are too large to be filled: nothing has written those. `hint`: what to do where the kernel need not
+    support it."""
 
     name: str
     shape: str
@@ -45,6 +46,7 @@ class Trial:
     workgroups: int | None = None
     not_tried: str = ""
     dense: KernelProblem | None = None
+    hint: str = ""
 
     @property
     def compared(self) -> KernelProblem:

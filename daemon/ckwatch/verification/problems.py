@@ -21,7 +21,9 @@ from ckwatch.model.tensors import DTYPES, evaluate_size
 from ckwatch.model.tiles import Tile, tile_of
 from ckwatch.model.trials import Contents, GapFill, Trial
 from ckwatch.model.verification import VerificationDepth
+from ckwatch.verification.custom_shapes import derived_sizes
 from ckwatch.workspace.operations import KINDS
+from ckwatch.workspace.operations.custom import CUSTOM
 from ckwatch.workspace.operations.kind import SizesFor
 from ckwatch.workspace.shapes import RUNTIME_DEFAULTS, find_shape, with_defaults
 
@@ -148,6 +150,8 @@ def trials_of(unit: Unit, depth: VerificationDepth = VerificationDepth.THOROUGH)
     if kind.verified_sizes is not None:
         named = tuple(kind.verified_sizes(unit.kernel.operation, unit.instance.parameters).items())
         trials += _trials_on(unit, named if thorough else named[:ESSENTIAL_SIZES])
+    if kind is CUSTOM:
+        trials += [one for one, essential in _custom_trials(unit) if essential or thorough]
     sizes_for = kind.sizes_for
     if sizes_for is not None:
         deriver = _Deriver(unit, sizes_for)
@@ -196,6 +200,46 @@ def _trials_on(unit: Unit, named: Sequence[tuple[str, Mapping[str, int]]]) -> It
         if far is not None:
             yield replace(trial_on(FAR, far), dense=trial_on(FAR, sizes).problem)
             break
+
+
+CUSTOM_HINT = (
+    "if the kernel does not take such sizes, say so under [operation.limits] in the kernel file, or have it return −23"
+)
+NULL_HINT = "the kernel file says `optional = true` for it"
+
+
+def _custom_trials(unit: Unit) -> Iterator[tuple[Trial, bool]]:
+    """Of a unit of a custom operation: derived sizes, null pointers and flags, and which are essential."""
+    operation, runtime = unit.kernel.operation, _usual_runtime(unit)
+
+    def trial_on(
+        name: str,
+        sizes: Mapping[str, int],
+        null: frozenset[str] = frozenset(),
+        arguments: Mapping[str, int | float] = runtime,
+    ) -> Trial:
+        shape = Shape("", sizes, arguments, unit.instance.span)
+        return replace(_trial(unit, name, problem_of(operation, shape, unit.arch, null)), hint=CUSTOM_HINT)
+
+    shapes = [shape.sizes for shape in unit.kernel.shapes]
+    found = derived_sizes(operation, unit.instance.parameters, shapes)
+    for one in found:
+        trial = trial_on(one.name, one.sizes)
+        yield replace(trial, dense=None if one.dense is None else trial_on(one.name, one.dense).problem), one.essential
+        if one.gaps and one.essential:
+            yield replace(trial, name="infinity in the padding", gaps=GapFill.INFINITY), False
+    sizes = next((one.sizes for one in found), next(iter(shapes), None))
+    if sizes is None:
+        return
+    optional = {tensor.buffer: tensor.name for tensor in operation.tensors if tensor.optional}
+    for buffer, name in optional.items():
+        yield replace(trial_on(f"without {name}", sizes, frozenset({buffer})), hint=NULL_HINT), True
+    if len(optional) > 1:
+        yield replace(trial_on("without optional inputs", sizes, frozenset(optional)), hint=NULL_HINT), False
+    for name in operation.runtime_arguments:
+        if operation.runtime_types.get(name) == "bool":
+            value = not runtime[name]
+            yield trial_on(f"{name} = {str(value).lower()}", sizes, arguments={**runtime, name: value}), False
 
 
 def far_apart(operation: Operation, sizes: Mapping[str, int], only: str = "") -> dict[str, int] | None:
@@ -258,13 +302,18 @@ def trials_asked(units: Iterable[Unit], asked: Sequence[str]) -> dict[str, tuple
 
 def shape_text(operation: Operation, problem: KernelProblem) -> str:
     """`M=389 N=277 K=323 LDA=400 kBatch=2`, without leading dimensions that leave no gaps and a kBatch of 1."""
-    values = {one.name: one.value for one in problem.arguments if one.buffer is None}
+    values = {one.name: one.value for one in problem.arguments if one.buffer is None and not one.is_null}
     sizes = {
         name: int(value) for name, value in values.items() if name in operation.size_arguments and value is not None
     }
     usual = {name: evaluate_size(text, sizes) for name, text in operation.size_defaults.items()} | RUNTIME_DEFAULTS
     values = {name: value for name, value in values.items() if usual.get(name) != value}
-    return " ".join(f"{name}={value}" for name, value in values.items())
+    null = [f"{one.name}=null" for one in problem.arguments if one.is_null]
+    return " ".join([*(f"{name}={_written(value)}" for name, value in values.items()), *null])
+
+
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _macs(problem: KernelProblem) -> int:

@@ -146,6 +146,10 @@ class _Verifier:
         done = self._launch(trial, function, inputs)
         problem = self._judged(trial, inputs, done)
         findings = done.findings
+        if trial.hint and problem.outcome is ProblemOutcome.WRONG:
+            problem = replace(problem, message=f"{problem.message}; {trial.hint}")
+        if trial.hint:
+            findings = tuple(one if one.note else replace(one, note=trial.hint) for one in findings)
         unexplained = problem.outcome in (ProblemOutcome.WRONG, ProblemOutcome.NOT_COMPARED)
         if unexplained and _has_non_finite(trial.compared, done, self._fnuz(trial)):
             again = self._launch(trial, function, inputs, traced=True)
@@ -238,7 +242,7 @@ class _Verifier:
             as_bytes = in_memory(elements, problem.buffer(name).dtype)
             before = as_bytes.copy()
             memory[name].download(as_bytes)
-            if problem.buffer(name).in_out:  # all of it was written before
+            if problem.buffer(name).in_out or not elements.size:  # all of it was written before
                 unwritten = np.zeros(elements.size, np.bool_)
             elif self._job.checked:
                 undefined = memory[name].undefined(as_bytes.nbytes)

@@ -276,15 +276,32 @@ def wrong_sizes(operation: Operation, sizes: Mapping[str, int]) -> Iterator[tupl
             extent = "" if tensor is None else f": {tensor.name} is {' × '.join(tensor.sizes)}, layout {tensor.layout}"
             yield name, f"`{name}` must be at least {least}{extent}"
             reported.add(name)
+    for name, message in beyond_limits(operation, sizes):
+        if name not in reported:
+            yield name, message
+            reported.add(name)
     for _, tensor in operation.outputs:
-        found = _overlap(tensor, sizes) if any(map(kind.is_free_stride, tensor.strides)) else None
+        found = overlapping_stride(tensor, sizes) if any(map(kind.is_free_stride, tensor.strides)) else None
         if found is not None and found[0] not in reported:
             yield found[0], f"`{found[0]}` must be at least {found[1]}: elements of {tensor.name} overlap"
     if kind.wrong_sizes is not None:
         yield from kind.wrong_sizes(sizes)
 
 
-def _overlap(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[str, int] | None:
+def beyond_limits(operation: Operation, sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Yield the sizes that the operation's own limits do not allow, and a message. Raises ValueError."""
+    for name, limits in operation.limits.items():
+        value = sizes[name]
+        for text, word in ((limits.least, "least"), (limits.greatest, "most")):
+            end = value if text is None else evaluate_size(text, sizes)
+            if value < end if word == "least" else value > end:
+                of = f" ({text})" if text != str(end) else ""
+                yield name, f"`{name}` must be at {word} {end}{of}, by [operation.limits]"
+        if value % limits.multiple:
+            yield name, f"`{name}` must be a multiple of {limits.multiple}, by [operation.limits]"
+
+
+def overlapping_stride(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[str, int] | None:
     """The stride of an axis that begins again within the axes of smaller strides, and what it would have to be."""
     extent = 1
     axes = zip(tensor.strides, tensor.sizes, strict=True)
@@ -299,7 +316,8 @@ def _overlap(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[str, int] | None
 def _least(operation: Operation, name: str) -> int:
     """The least value of a size without a default: in a custom operation it need not be a tensor's."""
     extents = {size for tensor in operation.tensors for size in tensor.sizes}
-    return 0 if operation.kind == "custom" and extents and name not in extents else 1
+    may_be_empty = name in operation.limits and operation.limits[name].least == "0"
+    return 0 if operation.kind == "custom" and extents and (name not in extents or may_be_empty) else 1
 
 
 def _shared_buffers(problems: Problems, sizes: Mapping[str, int], path: KeyPath, operation: Operation) -> None:
@@ -365,12 +383,13 @@ def elements_spanned(tensor: Tensor, sizes: Mapping[str, int]) -> int:
 
     Raises ValueError for a size that is not positive, a negative stride, or a name without value.
     """
-    last = 0
+    last, is_empty = 0, False
     for size, stride in zip(tensor.sizes, tensor.strides, strict=True):
         extent, step = evaluate_size(size, sizes), evaluate_size(stride, sizes)
-        if extent < 1:
+        if extent < (0 if tensor.may_be_empty else 1):
             raise ValueError(f"`{size}` is {extent}")
         if step < 0:
             raise ValueError(f"stride `{stride}` is {step}")
         last += (extent - 1) * step
-    return last + 1
+        is_empty = is_empty or not extent
+    return 0 if is_empty else last + 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
-from ckwatch.model.kernels import Kernel
+from ckwatch.model.kernels import Kernel, SizeLimits
 from ckwatch.model.tensor_values import ContentKind, TensorValues
 from ckwatch.workspace.loading import Workspace, load_workspace
 
@@ -151,3 +151,35 @@ def test_a_null_pointer_is_no_buffer(tmp_path: Path) -> None:
         ("Table", False),
         ("Y", False),
     ]
+
+
+def test_limits_of_sizes(tmp_path: Path) -> None:
+    made = kernel(
+        tmp_path, "", head="limits = { T = { min = 0, max = 8192 }, C = { max = '2 * T + 90', multiple = 4 } }\n"
+    )
+    assert made.operation.limits == {"T": SizeLimits("0", "8192"), "C": SizeLimits(None, "2 * T + 90", 4)}
+    assert {one.name: one.may_be_empty for one in made.operation.tensors} == {"Index": True, "Table": False, "Y": True}
+    made = kernel(tmp_path, "", head="limits = { T = { min = 0 } }\n", shape="[[shape]]\nT = 0\nC = 3\n")
+    found = problem_of(made.operation, made.shapes[0], "gfx942")
+    assert {one.name: one.elements for one in found.buffers} == {"Index": 0, "Table": 192, "Y": 0}
+
+
+@pytest.mark.parametrize(
+    ("limits", "code", "place", "message"),
+    [
+        ("D = { min = 1 }", "unknown-size", "D", "`D` is not a size; known: T, C"),
+        ("C = { min = 8, max = 4 }", "out-of-range", "4", "no `C` is at least 8 and at most 4"),
+        ("C = { max = 'D' }", "unknown-size", "'D'", "unknown size `D`; known: T"),
+        ("C = { max = 'C' }", "unknown-size", "'C'", "unknown size `C`; known: T"),
+        ("C = { multiple = 0 }", "out-of-range", "0", "`multiple` should be greater than or equal to 1"),
+        ("C = { least = 4 }", "unknown-key", "least", "unknown key `least`"),
+        ("C = { max = 64 }", "out-of-range", "100", "`C` must be at most 64, by [operation.limits]"),
+        ("C = { max = '2 * T' }", "out-of-range", "100", "`C` must be at most 10 (2 * T), by [operation.limits]"),
+        ("T = { min = 6 }", "out-of-range", "5", "`T` must be at least 6, by [operation.limits]"),
+        ("C = { multiple = 8 }", "out-of-range", "100", "`C` must be a multiple of 8, by [operation.limits]"),
+    ],
+)
+def test_mistakes_in_limits(tmp_path: Path, limits: str, code: str, place: str, message: str) -> None:
+    found = mistake(tmp_path, "", head=f"limits = {{ {limits} }}\n")
+    assert found[:2] == (code, place)
+    assert found[2].startswith(message)

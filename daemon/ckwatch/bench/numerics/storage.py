@@ -182,9 +182,9 @@ def tensor_elements(elements: npt.NDArray[Any], view: TensorView) -> npt.NDArray
     Raises ValueError where it would reach outside of them.
     """
     axes = list(zip(view.sizes, view.strides, strict=True))
-    if any(size < 1 or stride < 0 for size, stride in axes):
+    if any(size < 0 or stride < 0 for size, stride in axes):
         raise ValueError(f"{view.buffer} has sizes {view.sizes} and strides {view.strides}")
-    extent = sum((size - 1) * stride for size, stride in axes) + 1
+    extent = 0 if 0 in view.sizes else sum((size - 1) * stride for size, stride in axes) + 1
     if extent > elements.size:
         raise ValueError(f"{view.buffer} has {elements.size} elements, its tensor reaches to {extent}")
     bytes_each = elements.itemsize

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ckwatch.model.diagnostics import Related
-from ckwatch.model.kernels import Operation, OutputComparison, Tensor
-from ckwatch.model.tensors import contiguous_strides, names_in
+from ckwatch.model.kernels import Operation, OutputComparison, SizeLimits, Tensor
+from ckwatch.model.tensors import INT32_MAX, contiguous_strides, evaluate_size, names_in
 from ckwatch.workspace.operations import tables
 from ckwatch.workspace.operations.kind import OperationKind
 from ckwatch.workspace.operations.tensor_values import INDEX, VALUES, Index, Values, read_values
@@ -59,6 +59,14 @@ class CustomOutputTable(Section):
     index: Index | None = Field(None, description=f"before a launch, of `in_out` and `partial`; {INDEX}")
 
 
+class LimitsTable(Section):
+    """A size in `[operation.limits]`."""
+
+    min: tables.Size | None = Field(None, description="the least value: an integer or an expression of other sizes")
+    max: tables.Size | None = Field(None, description="the greatest value: an integer or an expression of other sizes")
+    multiple: Annotated[int, Field(ge=1)] = Field(1, description="what it is a multiple of")
+
+
 class CustomTable(tables.SettingsTable):
     """`[operation]` of kind `custom`."""
 
@@ -70,6 +78,9 @@ class CustomTable(tables.SettingsTable):
     runtime: dict[
         tables.Identifier, Annotated[tables.RuntimeType, Field(description="the C type of this runtime argument")]
     ] = Field({}, description="runtime arguments and their C types")
+    limits: dict[tables.Identifier, LimitsTable] = Field(
+        {}, description="the values that a size may have; others are not tried and refused in `[[shape]]`"
+    )
 
 
 def read_custom(problems: Problems, table: CustomTable) -> Operation:
@@ -98,12 +109,13 @@ def read_custom(problems: Problems, table: CustomTable) -> Operation:
             strides = _strides(problems, place, table.sizes, tensor.layout, sizes, tensor.strides)
             found = Tensor(tensor.name, dtype, tensor.layout, tuple(sizes), strides, source.name)
             values = read_values(problems, place, (tensor.values, tensor.index), dtype, extents, table.sizes)
-            inputs.append((tensor.name, replace(found, values=values, optional=tensor.optional)))
+            found = replace(found, values=values, optional=tensor.optional, may_be_empty=_may_be_empty(table, sizes))
+            inputs.append((tensor.name, found))
     outputs: list[tuple[str, Tensor]] = []
     for result in table.output:
         strides = _strides(problems, places[result.name], table.sizes, result.layout, result.sizes, result.strides)
         found = Tensor(result.name, result.dtype, result.layout, tuple(result.sizes), strides, result.name)
-        outputs.append((result.name, _with_content(problems, places[result.name], result, found, extents, table.sizes)))
+        outputs.append((result.name, _with_content(problems, table, places[result.name], result, found, extents)))
     return Operation(
         kind="custom",
         inputs=tuple(inputs),
@@ -112,6 +124,7 @@ def read_custom(problems: Problems, table: CustomTable) -> Operation:
         size_arguments=tuple(table.sizes),
         runtime_arguments=tuple(table.runtime),
         runtime_types=dict(table.runtime),
+        limits=_limits(problems, table),
         settings=tables.template_settings(problems, table, {}, tuple(tensor.name for tensor in table.input)),
         comparisons={result.name: _comparison(problems, table, at) for at, result in enumerate(table.output)},
     )
@@ -127,6 +140,35 @@ def _comparison(problems: Problems, table: CustomTable, at: int) -> OutputCompar
     return OutputComparison(result.rtol, result.atol, result.ulp, result.reduction, result.nan)
 
 
+def _limits(problems: Problems, table: CustomTable) -> dict[str, SizeLimits]:
+    """The limits of sizes; names that are none are reported."""
+    found = {}
+    for name, limits in table.limits.items():
+        place = ("operation", "limits", name)
+        if name not in table.sizes:
+            message = f"`{name}` is not a size; {did_you_mean(name, table.sizes)}known: {join_names(table.sizes)}"
+            problems.at_key(place, "unknown-size", message)
+            continue
+        for key, text in (("min", limits.min), ("max", limits.max)):
+            for other in dict.fromkeys(names_in(text or "")):
+                if other not in table.sizes or other == name:
+                    known = [size for size in table.sizes if size != name]
+                    message = f"unknown size `{other}`; {did_you_mean(other, known)}known: {join_names(known)}"
+                    problems.at_value((*place, key), "unknown-size", message)
+        ends = [limits.min or "0", limits.max or str(INT32_MAX)]
+        if not any(map(names_in, ends)) and evaluate_size(ends[0], {}) > evaluate_size(ends[1], {}):
+            message = f"no `{name}` is at least {limits.min} and at most {limits.max}"
+            problems.at_value((*place, "max"), "out-of-range", message)
+        found[name] = SizeLimits(limits.min, limits.max, limits.multiple)
+    return found
+
+
+def _may_be_empty(table: CustomTable, sizes: Sequence[str]) -> bool:
+    """Return True if the operation allows 0 for a size among these expressions."""
+    allowed = {name for name, limits in table.limits.items() if limits.min == "0"}
+    return any(not allowed.isdisjoint(names_in(size)) for size in sizes)
+
+
 def _extents(table: CustomTable, owners: Mapping[str, str]) -> dict[str, Sequence[str]]:
     """The sizes of all tensors that there are."""
     own: dict[str, Sequence[str]] = {one.name: one.sizes for one in table.input if one.sizes is not None}
@@ -136,19 +178,20 @@ def _extents(table: CustomTable, owners: Mapping[str, str]) -> dict[str, Sequenc
 
 def _with_content(
     problems: Problems,
+    table: CustomTable,
     place: KeyPath,
     result: CustomOutputTable,
     tensor: Tensor,
     extents: Mapping[str, Sequence[str]],
-    known: Sequence[str],
 ) -> Tensor:
     """The tensor of an output with its content before a launch."""
-    values = read_values(problems, place, (result.values, result.index), result.dtype, extents, known)
+    values = read_values(problems, place, (result.values, result.index), result.dtype, extents, table.sizes)
     for key in ("values", "index"):
         if getattr(result, key) is not None and not (result.in_out or result.partial):
             message = f"`{key}` is the content before a launch, which only an output with `in_out` or `partial` has"
             problems.at_key((*place, key), "inconsistent-values", message)
-    return replace(tensor, values=values, in_out=result.in_out, partial=result.partial)
+    may_be_empty = _may_be_empty(table, result.sizes)
+    return replace(tensor, values=values, in_out=result.in_out, partial=result.partial, may_be_empty=may_be_empty)
 
 
 def _names_once(problems: Problems, table: CustomTable) -> None:
