@@ -11,6 +11,7 @@ from ckwatch.model.text import Span
 from ckwatch.model.verification import (
     EXPLANATIONS,
     STOPS,
+    WARNINGS,
     EmulatedFinding,
     FindingKind,
     ProblemOutcome,
@@ -56,6 +57,8 @@ def diagnostics_once(found: Verification, unit: str, instance: Span) -> tuple[Di
 
 def severity_of(finding: EmulatedFinding) -> Severity:
     """A mistake is an error, the kernel's or ours; what explains one, or what the emulator does not know, is not."""
+    if finding.kind in WARNINGS:
+        return Severity.WARNING
     harmless = finding.kind in EXPLANATIONS | {FindingKind.UNKNOWN_INSTRUCTION}
     return Severity.INFORMATION if harmless else Severity.ERROR
 
@@ -157,4 +160,6 @@ class _VerifiedUnit:
 def _other(finding: EmulatedFinding) -> list[Related]:
     if finding.other_place is None:
         return []
+    if finding.kind in WARNINGS:
+        return [Related("its values lead here", finding.other_place)]
     return [Related(f"the other instruction: {finding.other_instruction or 'not known'}", finding.other_place)]
