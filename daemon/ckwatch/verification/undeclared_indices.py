@@ -1,9 +1,9 @@
 """Finds inputs whose values a kernel uses as indices although the kernel file does not say so.
 
 Such an input holds any integers, so that a right kernel reads beyond its tensors. An experiment tells: with zeros in
-all such inputs the access out of bounds is gone; and with two constants in one of them, the same instruction of the same
-lane goes to two addresses, apart by as many bytes as a step of the index has. What only decides if something is accessed
-does not move an address. The step and the place of index 0 say which axis of which tensor it is.
+all such inputs the access out of bounds is gone; and with two constants in one of them, the same instruction of the
+same lane goes to two addresses, apart by as many bytes as a step of the index has. What only decides if something is
+accessed does not move an address. The step and the place of index 0 say which axis of which tensor it is.
 """
 
 from __future__ import annotations
