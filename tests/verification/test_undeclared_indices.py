@@ -12,10 +12,11 @@ import pytest
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.progress import Progress
 from ckwatch.bench.worker_protocol import TrialVerified
-from ckwatch.checks.verification_diagnostics import severity_of
+from ckwatch.checks.verification_diagnostics import diagnostics_once, severity_of
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.kernel_problem import Buffer, KernelArgument, KernelProblem, TensorView
 from ckwatch.model.tensor_values import ContentKind, TensorValues
+from ckwatch.model.text import span
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification, VerificationOutcome
 from ckwatch.verification import verify_job as module
@@ -57,7 +58,9 @@ PROBLEM = KernelProblem(
 )  # fmt: skip
 
 
-def verified(monkeypatch: pytest.MonkeyPatch, kernel: Any, problem: KernelProblem = PROBLEM) -> TrialVerified:
+def verified(
+    monkeypatch: pytest.MonkeyPatch, kernel: Any, problem: KernelProblem = PROBLEM, *, hint: str = ""
+) -> TrialVerified:
     """The outcome of a kernel that calls `read(row, bytes at an address)` for what it reads of memory."""
     device = FakeEmulator()
 
@@ -82,7 +85,7 @@ def verified(monkeypatch: pytest.MonkeyPatch, kernel: Any, problem: KernelProble
 
     monkeypatch.setattr(module, "EmulatedDevice", lambda *_: device)
     monkeypatch.setattr(module, "ArtifactLoader", partial(FakeLoader, device, launched))
-    trial = Trial(name="5x100", shape="T=5", problem=problem)
+    trial = Trial(name="5x100", shape="T=5", problem=problem, hint=hint)
     heard: list[TrialVerified] = []
     job = VerifyJob(arch="gfx942", symbol="gather", trials=(trial,), library="/l.so", objdump="/objdump")
     verify_job(job, [b""], Progress(lambda said: heard.append(said) if isinstance(said, TrialVerified) else None))
@@ -156,3 +159,14 @@ def test_which_inputs_may_be_meant() -> None:
 def test_without_an_address_nothing_is_said() -> None:
     assert use_of(PROBLEM, "Where", set(), Probe(1, (), ()), Probe(2, (), ())) is None
     assert spots_of(()) == set()
+
+
+def test_a_finding_on_a_derived_shape_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def beyond(read: Any, begin: int, _token: int, _column: int, _where: Any, _flag: Any) -> float:
+        return float(read(begin + 4 * ROWS * COLUMNS))
+
+    (finding,) = verified(monkeypatch, beyond, hint="say so under [operation.limits]").findings
+    assert finding.hint == "say so under [operation.limits]"
+    found = Verification(device="emulated:gfx942", problems=(), findings=(finding,))
+    (shown,) = diagnostics_once(found, "k/a@gfx942", span("/k.toml", 0, 0, 0, 1))
+    assert "say so under [operation.limits]" in [one.message for one in shown.related]

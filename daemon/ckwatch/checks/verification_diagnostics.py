@@ -123,7 +123,8 @@ class _VerifiedUnit:
         more = f"; {count(len(findings) - 1, 'more instruction')} of this line" if len(findings) > 1 else ""
         problem = f", {finding.problem}" if finding.workgroup is not None else ""
         text, code = f"{problem}: {finding.message}", f"verify/{finding.kind.value}"
-        related = (Related(f"{who(finding)}{more}", None), *related)
+        hint = [Related(finding.hint, None)] if finding.hint else []
+        related = (Related(f"{who(finding)}{more}", None), *hint, *related)
         return self.diagnostic(severity_of(finding), code, text, evidence(finding), span, related)
 
     def of_problems(self) -> list[Diagnostic]:

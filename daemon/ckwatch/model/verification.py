@@ -103,6 +103,7 @@ class EmulatedFinding:
     disassembler prints them, where. The `other_…` are the other side of a race, the load that was not waited for, or
     where an undefined value came from. `address` is one of memory, or an offset in LDS; None where there is none.
     `place` is the line of the template or header, once line tables are known. `tensor`: the input that it is about.
+    `hint`: what to do where the kernel need not support the problem.
     """
 
     kind: FindingKind
@@ -125,6 +126,7 @@ class EmulatedFinding:
     place: Span | None = None
     other_place: Span | None = None
     tensor: str = ""
+    hint: str = ""
 
 
 NOT_MODELLED = (

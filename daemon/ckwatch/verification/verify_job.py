@@ -134,7 +134,7 @@ class _Verifier:
         if trial.hint and problem.outcome is ProblemOutcome.WRONG:
             problem = replace(problem, message=f"{problem.message}; {trial.hint}")
         if trial.hint:
-            findings = tuple(one if one.note else replace(one, note=trial.hint) for one in findings)
+            findings = tuple(replace(one, hint=trial.hint) for one in findings)
         unexplained = problem.outcome in (ProblemOutcome.WRONG, ProblemOutcome.NOT_COMPARED)
         if unexplained and _has_non_finite(trial.compared, done, self._fnuz(trial)):
             again = self._launch(trial, function, inputs, traced=True)
