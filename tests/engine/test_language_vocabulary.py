@@ -234,3 +234,12 @@ def test_shipped_templates_say_what_their_parameters_mean(name: str) -> None:
     page = "".join((DOCS / f"{one}.md").read_text() for one in ("templates", "templates-hip-cpp", "templates-cuda"))
     if not name.startswith("ck/"):
         assert [one.name for one in found.parameters if f"`{one.name}`" not in page] == []
+
+
+def test_words_for_what_an_input_holds_are_offered() -> None:
+    keys = {key.path: key for key in kernel_file_keys() if key.when.get("operation.kind") == "custom"}
+    for path in ("operation.input.values", "operation.output.values"):
+        assert {'"normal"', '"uniform(0, 1)"', '"permutation"', '"probabilities"', '"mask"'} <= set(keys[path].values)
+    assert keys["operation.input.index"].type == "string or array of strings"
+    assert keys["operation.limits.*.multiple"].type == "integer"
+    assert keys["operation.output.in_out"].values == ("true", "false")

@@ -167,8 +167,8 @@ CUSTOM = """template = "k.hip.j2"
 [operation]
 kind = "custom"
 sizes = ["M"]
-input = [{ name = "X", dtype = "f16", sizes = ["M"] }]
-output = [{ name = "Y", dtype = "f16", sizes = ["M"] }]
+input = [{ name = "X", dtype = "f16", sizes = ["64"] }]
+output = [{ name = "Y", dtype = "f16", sizes = ["64"] }]
 
 [[shape]]
 M = 64

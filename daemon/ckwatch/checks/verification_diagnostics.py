@@ -11,6 +11,7 @@ from ckwatch.model.text import Position, Span
 from ckwatch.model.verification import (
     EXPLANATIONS,
     STOPS,
+    WARNINGS,
     EmulatedFinding,
     FindingKind,
     ProblemOutcome,
@@ -57,6 +58,8 @@ def diagnostics_once(found: Verification, unit: str, instance: Span) -> tuple[Di
 
 def severity_of(finding: EmulatedFinding) -> Severity:
     """A mistake is an error, the kernel's or ours; what explains one, or what the emulator does not know, is not."""
+    if finding.kind in WARNINGS:
+        return Severity.WARNING
     harmless = finding.kind in EXPLANATIONS | {FindingKind.UNKNOWN_INSTRUCTION}
     return Severity.INFORMATION if harmless else Severity.ERROR
 
@@ -121,7 +124,8 @@ class _VerifiedUnit:
         more = f"; {count(len(findings) - 1, 'more instruction')} of this line" if len(findings) > 1 else ""
         problem = f", {finding.problem}" if finding.workgroup is not None else ""
         text, code = f"{problem}: {finding.message}", f"verify/{finding.kind.value}"
-        related = (Related(f"{who(finding)}{more}", None), *related)
+        hint = [Related(finding.hint, None)] if finding.hint else []
+        related = (Related(f"{who(finding)}{more}", None), *hint, *related)
         return self.diagnostic(severity_of(finding), code, text, evidence(finding), span, related)
 
     def of_problems(self) -> list[Diagnostic]:
@@ -178,4 +182,6 @@ class _VerifiedUnit:
 def _other(finding: EmulatedFinding) -> list[Related]:
     if finding.other_place is None:
         return []
+    if finding.kind in WARNINGS:
+        return [Related("its values lead here", finding.other_place)]
     return [Related(f"the other instruction: {finding.other_instruction or 'not known'}", finding.other_place)]

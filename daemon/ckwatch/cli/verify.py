@@ -124,7 +124,7 @@ class _Verify:
         own: dict[str, tuple[Diagnostic, ...]] = {
             unit: diagnostics_once(found, unit, places[unit])
             for unit, found in self._found.items()
-            if unit in places and found.outcome is not VerificationOutcome.VERIFIED
+            if unit in places and (found.outcome is not VerificationOutcome.VERIFIED or found.warnings)
         }
         if not self.output.json:
             self.output.diagnostics(fold(own, max(self._total, 1)))

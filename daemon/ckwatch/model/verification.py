@@ -57,6 +57,7 @@ class FindingKind(StrEnum):
     TRAP = "trap"
     OUTSIDE_CODE = "outside-code"
     NO_END = "no-end"
+    UNDECLARED_INDEX = "undeclared-index"
     UNKNOWN_INSTRUCTION = "unknown-instruction"
     EMULATOR_CRASHED = "emulator-crashed"
 
@@ -72,6 +73,10 @@ STOPS = frozenset({FindingKind.TRAP, FindingKind.OUTSIDE_CODE, FindingKind.NO_EN
 
 EXPLANATIONS = frozenset({FindingKind.NON_FINITE})
 """Findings that explain a wrong result and are no mistakes by themselves."""
+
+
+WARNINGS = frozenset({FindingKind.UNDECLARED_INDEX})
+"""Findings about the kernel file, not the kernel."""
 
 
 _NOT_VERIFIED = (ProblemOutcome.NOT_VERIFIED, ProblemOutcome.NOT_COMPARED)
@@ -98,7 +103,8 @@ class EmulatedFinding:
     (None: nobody, on a path that was not executed, or no lane in particular), `instruction` and `code_address`, as the
     disassembler prints them, where. The `other_…` are the other side of a race, the load that was not waited for, or
     where an undefined value came from. `address` is one of memory, or an offset in LDS; None where there is none.
-    `place` is the line of the template or header, once line tables are known.
+    `place` is the line of the template or header, once line tables are known. `tensor`: the input that it is about.
+    `hint`: what to do where the kernel need not support the problem.
     """
 
     kind: FindingKind
@@ -120,6 +126,8 @@ class EmulatedFinding:
     count: int = 1
     place: Span | None = None
     other_place: Span | None = None
+    tensor: str = ""
+    hint: str = ""
 
 
 NOT_MODELLED = (
@@ -149,7 +157,12 @@ class Verification:
     @property
     def mistakes(self) -> tuple[EmulatedFinding, ...]:
         """The findings that say that the kernel is wrong."""
-        return tuple(one for one in self.findings if one.kind not in EMULATOR_LIMITS | EXPLANATIONS)
+        return tuple(one for one in self.findings if one.kind not in EMULATOR_LIMITS | EXPLANATIONS | WARNINGS)
+
+    @property
+    def warnings(self) -> tuple[EmulatedFinding, ...]:
+        """The findings about the kernel file."""
+        return tuple(one for one in self.findings if one.kind in WARNINGS)
 
     @property
     def is_final(self) -> bool:

@@ -179,6 +179,7 @@ _SENTENCES: Mapping[FindingKind, Sentence] = {
     FindingKind.MEMORY_RACE: _race,
     FindingKind.TRAP: _trap,
     FindingKind.UNKNOWN_INSTRUCTION: _unknown,
+    FindingKind.UNDECLARED_INDEX: _noted("an input is used as an index, which the kernel file does not say"),
     FindingKind.OUTSIDE_CODE: _noted("leaves the kernel's code"),
     FindingKind.NO_END: _no_end,
     FindingKind.EMULATOR_CRASHED: _noted("the emulator crashed"),

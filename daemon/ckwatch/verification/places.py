@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from ckwatch.checks.clang_output import ClangPosition
 from ckwatch.checks.places import ReadLine, RenderedFile, extent
 from ckwatch.codeobject.source_lines import CallChain, SourceFrame, place_in_template, significant_calls
+from ckwatch.model.kernels import Kernel
 from ckwatch.model.text import Position, Span
 from ckwatch.model.verification import EmulatedFinding, Verification
 
@@ -39,6 +40,18 @@ def place_findings(
         place = _place(finding.code_address, frames, rendered)
         other = _place(finding.other_code_address, frames, rendered)
         return replace(finding, place=place or finding.place, other_place=other or finding.other_place)
+
+    return replace(verification, findings=tuple(map(placed, verification.findings)))
+
+
+def at_inputs(verification: Verification, kernel: Kernel) -> Verification:
+    """The verification with findings about an input at its table in the kernel file; the line that they had is their
+    other place."""
+    order = {name: at for at, (name, _) in enumerate(kernel.operation.inputs)}
+
+    def placed(finding: EmulatedFinding) -> EmulatedFinding:
+        span = kernel.operation_spans.get(f"input.{order.get(finding.tensor)}")
+        return finding if span is None else replace(finding, place=span, other_place=finding.place)
 
     return replace(verification, findings=tuple(map(placed, verification.findings)))
 

@@ -60,6 +60,17 @@ from ckwatch.model.verification import (
 from ckwatch.verification.device import EmulatedDevice
 from ckwatch.verification.findings import MemoryRange, finding_of
 from ckwatch.verification.tensor_memory import TensorMemory, TensorPiece, pieces_of
+from ckwatch.verification.undeclared_indices import (
+    IndexUse,
+    Probe,
+    Spot,
+    declared,
+    probe_values,
+    spots_of,
+    suspects,
+    use_of,
+    warning_of,
+)
 
 WORKSPACE = "the workspace"
 UNKNOWN_OPERATION = "what the kernel computes is not known, and there is no `reference` that says it"
@@ -104,6 +115,7 @@ class _Launched:
 
     outputs: dict[str, Storage] = field(default_factory=dict)
     written: dict[str, Mask] = field(default_factory=dict)
+    memory: list[MemoryRange] = field(default_factory=list)
     changed_inputs: list[str] = field(default_factory=list)
     findings: tuple[EmulatedFinding, ...] = ()
     failure: BenchmarkError | None = None
@@ -122,6 +134,7 @@ class _Verifier:
         kept = None if job.kept_references is None else Path(job.kept_references)
         self._calls = None if job.reference is None else ReferenceCalls(job.reference, job.reference_limit_s, kept)
         self._mistake: ReferenceMistake | None = None
+        self._indices: list[IndexUse] = []
 
     def close(self) -> None:
         """End the process of the reference."""
@@ -132,6 +145,7 @@ class _Verifier:
         """The outcome of one problem, what was found meanwhile, and a mistake of its reference."""
         self._mistake = None
         function = self._loader.function(trial.name, self._artifact, self._job.symbol, trial.problem)
+        trial = _with_indices(trial, self._indices)
         try:
             inputs = self._inputs(trial)
         except ReferenceMistakeError as error:
@@ -144,17 +158,56 @@ class _Verifier:
                 mistake,
             )
         done = self._launch(trial, function, inputs)
+        if spots_of(done.findings) and (found := self._undeclared(trial, function, inputs, done)) is not None:
+            trial, inputs, done = found
         problem = self._judged(trial, inputs, done)
         findings = done.findings
         if trial.hint and problem.outcome is ProblemOutcome.WRONG:
             problem = replace(problem, message=f"{problem.message}; {trial.hint}")
         if trial.hint:
-            findings = tuple(one if one.note else replace(one, note=trial.hint) for one in findings)
+            findings = tuple(replace(one, hint=trial.hint) for one in findings)
         unexplained = problem.outcome in (ProblemOutcome.WRONG, ProblemOutcome.NOT_COMPARED)
         if unexplained and _has_non_finite(trial.compared, done, self._fnuz(trial)):
             again = self._launch(trial, function, inputs, traced=True)
             findings += tuple(one for one in again.findings if one.kind in EXPLANATIONS)
         return problem, findings, self._mistake
+
+    def _undeclared(
+        self, trial: Trial, function: KernelFunction, inputs: Mapping[str, Storage], done: _Launched
+    ) -> tuple[Trial, dict[str, Storage], _Launched] | None:
+        """The trial with those indices declared that lead out of bounds, and its launch, with a warning for each; None
+        where it is not they that do. What is out of bounds with such indices, too, stays an error."""
+        problem = trial.compared
+        names = suspects(problem) if self._job.checked else []
+        if not names:
+            return None
+        zeros = {**inputs, **{name: _filled(problem, inputs[name], name, 0) for name in names}}
+        gone = spots_of(done.findings) - spots_of(self._launch(trial, function, zeros).findings)
+        uses = [use for name in names if gone and (use := self._use(trial, function, zeros, name, gone)) is not None]
+        if not uses:
+            return None
+        again = _with_indices(trial, uses)
+        given = self._inputs(again)
+        launched = self._launch(again, function, given)
+        self._indices += uses
+        cause = next(one for one in done.findings if spots_of([one]) & gone)
+        launched.findings += tuple(warning_of(cause, use) for use in uses)
+        return again, given, launched
+
+    def _use(
+        self, trial: Trial, function: KernelFunction, zeros: Mapping[str, Storage], name: str, gone: set[Spot]
+    ) -> IndexUse | None:
+        """How the values of one input are used, by launches with two constants in it."""
+        for values in probe_values(trial.compared, name):
+            probes = []
+            for value in values:
+                constant = _filled(trial.compared, zeros[name], name, value)
+                launched = self._launch(trial, function, {**zeros, name: constant})
+                probes.append(Probe(value, launched.findings, launched.memory))
+            use = use_of(trial.compared, name, gone, *probes)
+            if use is not None:
+                return use
+        return None
 
     def _fnuz(self, trial: Trial) -> bool:
         known = trial.problem.fnuz
@@ -181,7 +234,7 @@ class _Verifier:
         device.clear()
         device.configure(checked=self._job.checked, traced=traced, workgroups=trial.workgroups, seed=self._job.seed)
         held: list[int] = []
-        ranges: list[MemoryRange] = []
+        ranges = done.memory
         with _captured_stderr() as said:
             try:
                 self._run(trial, function, inputs, done, held, ranges)
@@ -335,6 +388,20 @@ class _Verifier:
         if self._calls is None:
             raise BenchmarkError(FailureKind.BROKEN, "the job is without its reference")
         return GivenReference(problem, self._calls.outputs(problem, inputs), written)
+
+
+def _with_indices(trial: Trial, uses: Sequence[IndexUse]) -> Trial:
+    if not uses:
+        return trial
+    dense = None if trial.dense is None else declared(trial.dense, uses)
+    return replace(trial, problem=declared(trial.problem, uses), dense=dense)
+
+
+def _filled(problem: KernelProblem, elements: Storage, name: str, value: int) -> Storage:
+    """A copy with one value in all of a tensor's elements."""
+    found = elements.copy()
+    tensor_elements(found, next(view for view in problem.views if view.buffer == name))[...] = value
+    return found
 
 
 def _memory_of(device: EmulatedDevice, trial: Trial, name: str, address: int) -> TensorMemory:

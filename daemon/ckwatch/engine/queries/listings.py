@@ -41,7 +41,7 @@ from ckwatch.engine.side_work import SideWork
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.verification import Verification
 from ckwatch.render.outcome import Rendered
-from ckwatch.verification.places import place_findings
+from ckwatch.verification.places import at_inputs, place_findings
 from ckwatch.wire.analysis import Isa
 
 if TYPE_CHECKING:
@@ -229,14 +229,14 @@ class IsaListings:
         result, compiler = unit.compile.result, self._tools.compiler
         path = None if result is None else result.products.get(ProductKind.CODE_OBJECT.value)
         if result is None or path is None or compiler is None or isinstance(compiler.toolchain, NvccToolchain):
-            return found
+            return at_inputs(found, unit.unit.kernel)
         for symbol in dict.fromkeys(one.kernel for one in found.findings):
             known = await self._kernel(result.artifact, symbol, Path(path), compiler.toolchain)
             why_not = await self._lines.add(known, unit, result, Path(path), compile_it=True)
             if why_not:
                 log.info("findings of %s stand at its instance: %s", unit.key, why_not)
             found = await to_thread.run_sync(_with_places, found, symbol, known)
-        return found
+        return at_inputs(found, unit.unit.kernel)
 
     async def _kernel(self, artifact: str, symbol: str, path: Path, toolchain: Toolchain) -> KnownKernel:
         key = (artifact, symbol)
