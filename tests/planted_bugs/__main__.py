@@ -88,10 +88,16 @@ def main() -> int:
     print(f"{'kind':24}{'variant':52}{'found':44}line right")
     variants = judged(options.words, options.library, details=options.details)
     kernels = judged_kernels(options.words, details=options.details)
-    verdicts = [*variants, *kernels]
-    planted = [*(one for one in variants if one.variant.finds), *(one for one in kernels if one.is_planted)]
+    verdicts: list[Verdict | KernelVerdict] = [*variants, *kernels]
+    planted: list[Verdict | KernelVerdict] = [
+        *(one for one in variants if one.variant.finds),
+        *(one for one in kernels if one.is_planted),
+    ]
     kinds = {one.variant.kind for one in variants if one.variant.finds} | {one.kind for one in kernels}
-    correct = [*(one for one in variants if not one.variant.finds), *(one for one in kernels if not one.is_planted)]
+    correct: list[Verdict | KernelVerdict] = [
+        *(one for one in variants if not one.variant.finds),
+        *(one for one in kernels if not one.is_planted),
+    ]
     print(
         f"{len(planted)} bugs of {len(kinds)} kinds: "
         f"{sum(one.found for one in planted)} found, {sum(one.right for one in planted)} at their line; "
