@@ -51,8 +51,9 @@ fast-test: .venv/.installed
 mistakes: toolchain
 	PYTHONPATH=tests $(BIN)/python -m mistakes $(WORDS)
 
-# Builds each planted bug and its correct twin with hipcc, verifies them on the emulator, and prints what was found where;
-# minutes. WORDS="barrier CK": those that have one of these words in their kind or name.
+# Builds each planted bug and its correct twin with hipcc, verifies them on the emulator, runs the programs of planted bugs
+# for four archs, and prints what was found where; minutes. WORDS="barrier CK": those that have one of these words in
+# their kind or name.
 planted-bugs: toolchain
 	PYTHONPATH=tests $(BIN)/python -m planted_bugs $(WORDS)
 

@@ -102,6 +102,11 @@ EVERYWHERE: dict[str, tuple[list[str], list[str]]] = {
         [LOAD, "s_cbranch_execz +1", "s_nop 0", "s_cbranch_scc1 +1", "vm(0)", "s_cbranch_execnz +1", "s_nop 0", USE, END],
         [f"{V1_READ} (vmcnt)"],
     ),
+    "no lane is left, behind a decision": (
+        [LOAD, "s_cbranch_scc0 +1", "vm(0)", "s_cbranch_execnz +1", "s_branch +1", "vm(0)", USE, END],
+        [],
+    ),
+    "no lane is left": ([LOAD, "s_cbranch_execnz +1", "s_branch +1", "vm(0)", USE, END], [f"{V1_READ} (vmcnt)"]),
     "behind the end": ([LOAD, END, USE], []),
     "round a loop": ([USE, LOAD, "s_cbranch_scc0 -3", "vm(0)", END], [f"{V1_READ} (vmcnt)"]),
     "round a loop with a wait": (["vm(0)", USE, LOAD, "s_cbranch_scc0 -4", "vm(0)", END], []),

@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+import ckwatch_templates
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.verification.library import build_library
 from planted_bugs.corpus import KINDS, Variant, bugs, twins
@@ -27,6 +28,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_bug_is_found_at_its_line_and_its_twin_is_right(library: Path, variant: Variant) -> None:
     verdict = judge(variant, library)
     assert verdict.right, verdict
+
+
+def test_every_edit_of_a_template_fits_it() -> None:
+    for variant in EVERYTHING:
+        if not variant.is_header:
+            variant.edited((ckwatch_templates.ROOT / variant.file).read_text("utf-8"))
 
 
 def test_the_corpus_has_bugs_of_every_kind_and_their_twins() -> None:

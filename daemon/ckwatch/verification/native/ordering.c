@@ -15,8 +15,10 @@
  *   gfx12      s_wait_storecnt 0                  global_inv of scope:     scope: SCOPE_DEV
  *                                                   SCOPE_DEV                or SCOPE_SYS
  *
- * An atomic store of gfx90a and gfx1100 looks as any store does, so that it is one there where an atomic operation
- * of another workgroup accesses the same dword.
+ * Its reads are released where it tells of anything: a wait for loads that no wave has begun is left out by compilers.
+ *
+ * An atomic store of gfx90a and gfx1100 looks as any store does, so that it is one there where the same dword is accessed
+ * by another workgroup's atomic operation, or is read past the caches.
  *
  * Where it is in doubt, nothing is reported: waves of one workgroup count as one, in the order in which they are
  * executed here, and a plain read of what others change atomically is none by an instruction that reads ahead for the
@@ -72,6 +74,7 @@ void free_accesses(RegionAccesses *accesses) {
 typedef struct {
   uint32_t group;
   uint32_t all, past_caches; /* its writes until then; those that need no write-back */
+  uint32_t reads;
 } Released;
 
 typedef struct {
@@ -99,6 +102,7 @@ static void reserve(Clocks *c, uint32_t count) {
 static void raise_to(Released *one, const Released *other) {
   if (other->all > one->all) one->all = other->all;
   if (other->past_caches > one->past_caches) one->past_caches = other->past_caches;
+  if (other->reads > one->reads) one->reads = other->reads;
 }
 
 static void join_one(Clocks *c, Released one) {
@@ -155,8 +159,9 @@ struct GroupOrder {
   Ordering *ordering;
   pthread_mutex_t lock; /* of `acquired`, which only the workgroup's own thread changes */
   uint32_t id[3];
-  uint32_t group, now, all, past_caches, written_back;
+  uint32_t group, now, all, past_caches, reads, written_back;
   bool waited; /* nothing was written since */
+  bool has_read; /* since it told of anything */
   _Atomic bool is_storing; /* accesses are noted, and memory is about to change */
   Clocks acquired, pending;
   uint64_t last_address; /* the last that was read atomically, and what was published for it then */
@@ -400,6 +405,14 @@ static inline bool is_before(const GroupOrder *g, Access a, bool past_caches) {
          (past_caches && covers(released_by(&g->pending, group_in(a)), a));
 }
 
+/* A write of `group` after what another one has read. */
+static inline bool is_read_before(const GroupOrder *g, Access read, bool past_caches) {
+  if (!is_foreign(g, read)) return true;
+  const Released *known = released_by(&g->acquired, group_in(read));
+  const Released *pending = past_caches ? released_by(&g->pending, group_in(read)) : NULL;
+  return (known && clock_in(read) <= known->reads) || (pending && clock_in(read) <= pending->reads);
+}
+
 static inline bool has_scoped_stores(const Launch *launch) { return launch->arch != GFX90A && launch->arch != GFX1100; }
 static inline bool needs_write_back(const Launch *launch) { return launch->arch == GFX942 || launch->arch == GFX950; }
 
@@ -424,9 +437,14 @@ static inline bool may_be_atomic_store(const Launch *launch, Access write) {
   return !has_scoped_stores(launch) && mask_in(write) == 15;
 }
 
+static inline bool is_read_atomically(const Ordering *o, const RegionAccesses *a, uint64_t n) {
+  Access first = seen(&a->reads[n][0]), last = seen(&a->reads[n][1]);
+  return (is_of(o, first) && first & BY_ATOMIC) || (is_of(o, last) && last & BY_ATOMIC);
+}
+
 /* ---- Reads ------------------------------------------------------------------------------------------------------- */
 static void note_read(const GroupOrder *g, RegionAccesses *a, uint64_t n, Access mine) {
-  Access *at = &a->reads[n][!is_before(g, seen(&a->reads[n][0]), false)], there = seen(at);
+  Access *at = &a->reads[n][!is_read_before(g, seen(&a->reads[n][0]), false)], there = seen(at);
   if (group_in(there) == g->group && !(there & BY_ATOMIC)) mine &= ~(Access)BY_ATOMIC; /* the plain read counts */
   set(at, mine);
 }
@@ -490,6 +508,7 @@ void order_read(Wave *w, const Instruction *i, const Region *region, const Place
   RegionAccesses *a = accesses_of(g->ordering, region);
   if (!a) return;
   bool past_caches = passes_caches(w->launch, i), written = a->written > g->ordering->before;
+  g->has_read = true;
   Access mine = access_by(g, i, past_caches ? BY_ATOMIC : 0);
   if (!past_caches && !written && !g->acquired.count && lanes == p->lanes && note_whole_reads(g, a, p, bytes, mine))
     return;
@@ -505,15 +524,21 @@ void order_read(Wave *w, const Instruction *i, const Region *region, const Place
 void order_scalar_read(Wave *w, const Instruction *i, const Region *region, uint64_t at, unsigned bytes) {
   GroupOrder *g = w->group->order;
   RegionAccesses *a = accesses_of(g->ordering, region);
-  if (a) read_lane(w, i, a, at, bytes, -1, access_by(g, i, 0), a->written > g->ordering->before);
+  if (!a) return;
+  g->has_read = true;
+  read_lane(w, i, a, at, bytes, -1, access_by(g, i, 0), a->written > g->ordering->before);
 }
 
 /* ---- Writes ------------------------------------------------------------------------------------------------------ */
+static void tick(GroupOrder *g) {
+  if (++g->now > MOST_CLOCKS) g->now = MOST_CLOCKS, g->ordering->is_over = true;
+}
+
 /* The clock goes on, so that what was written before the last wait can be told from what is written after it. */
 static void begin_write(GroupOrder *g) {
   if (!g->waited) return;
   g->waited = false;
-  if (++g->now > MOST_CLOCKS) g->now = MOST_CLOCKS, g->ordering->is_over = true;
+  tick(g);
 }
 
 static void publish(GroupOrder *g, uint64_t word);
@@ -536,11 +561,12 @@ static void write_word(const Use *u, RegionAccesses *a, uint64_t word, Access mi
   bool same_value = mine & SAME_VALUE, maybe_atomic = past_caches || may_be_atomic_store(launch, mine);
   Access write = seen(&a->writes[n]);
   bool unordered = !is_before(g, write, past_caches);
-  if (unordered && !same_value && mask_in(write) & mask_in(mine) && !(maybe_atomic && write & BY_ATOMIC))
-    report_two_writes(u, write);
+  bool both_atomic = maybe_atomic && (write & BY_ATOMIC || (may_be_atomic_store(launch, write) &&
+                                                            is_read_atomically(g->ordering, a, n)));
+  if (unordered && !same_value && mask_in(write) & mask_in(mine) && !both_atomic) report_two_writes(u, write);
   for (int k = 0; k < 2 && !same_value; k++) {
     Access read = seen(&a->reads[n][k]);
-    if (!(mask_in(read) & mask_in(mine)) || (read & BY_ATOMIC && maybe_atomic) || is_before(g, read, past_caches))
+    if (!(mask_in(read) & mask_in(mine)) || (read & BY_ATOMIC && maybe_atomic) || is_read_before(g, read, past_caches))
       continue;
     report_write_of_read(u, read);
   }
@@ -650,12 +676,17 @@ static Published *published_for(Ordering *o, Shard *s, uint64_t word, bool make)
 
 static void publish(GroupOrder *g, uint64_t word) {
   Ordering *o = g->ordering;
-  if (o->is_over || !(g->all | g->past_caches | g->acquired.count)) return;
+  if (g->has_read) {
+    g->reads = g->now;
+    g->has_read = false;
+    tick(g);
+  }
+  if (o->is_over || !(g->all | g->past_caches | g->reads | g->acquired.count)) return;
   Shard *s = shard_of(o, word);
   pthread_mutex_lock(&s->lock);
   Published *p = published_for(o, s, word, true);
   if (p) {
-    join_one(&p->clocks, (Released){g->group, g->all, g->past_caches});
+    join_one(&p->clocks, (Released){g->group, g->all, g->past_caches, g->reads});
     if (g->acquired.count) join(&p->clocks, &g->acquired);
     p->version++;
     o->joined += p->clocks.count;
@@ -682,8 +713,8 @@ static void acquire(GroupOrder *g, uint64_t word, Access write) {
   GroupOrder *other = order_of(o, group_in(write));
   uint32_t released = clock_in(write) - 1;
   const Released *known = released_by(&g->pending, group_in(write));
-  if (known && known->all >= released) return;
-  join_one(&g->pending, (Released){group_in(write), released, released});
+  if (known && known->all >= released && known->reads > released) return;
+  join_one(&g->pending, (Released){group_in(write), released, released, clock_in(write)});
   pthread_mutex_lock(&other->lock);
   join(&g->pending, &other->acquired);
   pthread_mutex_unlock(&other->lock);
@@ -701,7 +732,7 @@ static void check_atomic(const Use *u, RegionAccesses *a, uint64_t word, Access 
     Access read = seen(&a->reads[n][k]);
     if (!is_of(o, read) || read & BY_ATOMIC) continue;
     if (group_in(read) == g->group) o->reads_ahead[site_in(read)] = 1;
-    else if (!is_before(g, read, true)) doubt(o, group_in(read), site_in(read), u, g->group, u->i);
+    else if (!is_read_before(g, read, true)) doubt(o, group_in(read), site_in(read), u, g->group, u->i);
   }
 }
 

@@ -9,7 +9,8 @@
  *
  * Which branches exclude each other is not known. Kernels in assembly have such ones between a load and its use (a loop
  * is left behind an even or an odd round, and then this is tested again), so that ways with more than one decision by a
- * scalar condition between the two are left out.
+ * scalar condition between the two are left out. That no lane is left is such a decision, too: where a compiler knows that
+ * one is, it places a branch by EXEC that is always taken, and code behind it that no way leads to.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -208,6 +209,20 @@ static void find_blocks(const Code *code, bool *begins) {
   }
 }
 
+/* Leaves the state of going on behind the branch. */
+static void reach_by_branch(Analysis *a, State *state, const Instruction *i) {
+  const char *name = i->row->name;
+  if (i->row->flags & (READS_SCC | READS_VCC)) decide(state);
+  if (strcmp(name, "s_cbranch_execz") == 0) {
+    State without_lanes = *state;
+    decide(&without_lanes);
+    reach(a, i->target, &without_lanes);
+  } else {
+    reach(a, i->target, state);
+    if (strcmp(name, "s_cbranch_execnz") == 0) decide(state);
+  }
+}
+
 static void go_through_block(Analysis *a, uint32_t index) {
   State state = *a->before[index];
   for (bool first = true;; index++, first = false) {
@@ -221,8 +236,7 @@ static void go_through_block(Analysis *a, uint32_t index) {
       reach_with_everything_arrived(a, index + 1);
       return;
     }
-    if (i->row->flags & (READS_SCC | READS_VCC) && i->target >= 0) decide(&state);
-    if (i->target >= 0) reach(a, i->target, &state);
+    if (i->target >= 0) reach_by_branch(a, &state, i);
     if (i->row->flags & ENDS_BLOCK) return;
   }
   reach(a, index, &state);
