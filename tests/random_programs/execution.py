@@ -26,7 +26,7 @@ from random_programs.programs import (
 )
 
 HERE = Path(__file__).parent
-ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100")
+ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 LEVELS = ("-O0", "-O1", "-O2", "-O3")
 
 _BOTH = ("-std=c++20", "-ffp-contract=off", "-w", f"-I{HERE}")

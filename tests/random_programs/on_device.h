@@ -42,8 +42,13 @@ EVERYWHERE u32 first_where(bool condition, u32 value) {
   if (condition) found = __builtin_amdgcn_readfirstlane(value);
   return found;
 }
+/* For gfx1201, LLVM 22 writes v_cvt_f64_u32 and v_mad_co_u64_u32 of it with DPP, which they do not have. */
 template <int control> EVERYWHERE u32 in_row(u32 value) {
-  return (u32)__builtin_amdgcn_update_dpp(0, (int)value, control, 15, 15, true);
+  u32 moved = (u32)__builtin_amdgcn_update_dpp(0, (int)value, control, 15, 15, true);
+#if defined(__GFX12__) && !defined(SHOW_ROWS)
+  asm("" : "+v"(moved));
+#endif
+  return moved;
 }
 template <int mask> EVERYWHERE u32 exchanged(u32 value) {
   return (u32)__builtin_amdgcn_ds_swizzle((int)value, mask << 10 | 31);
