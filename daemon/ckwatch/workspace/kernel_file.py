@@ -18,6 +18,7 @@ from ckwatch.model.text import Span
 from ckwatch.system.user_files import broken_link
 from ckwatch.workspace import operations
 from ckwatch.workspace.compiler_flags import check_flags
+from ckwatch.workspace.open_places import report_open_places
 from ckwatch.workspace.parameters import ParameterReader, PlacedValue, identity, merge_tables
 from ckwatch.workspace.problems import Problems, join_names
 from ckwatch.workspace.settings import AnyArch, LimitsSection, Name, Section, name_at
@@ -136,7 +137,7 @@ def read_kernel(
             flag_spans=tuple(document.span_of(("flags", index)) for index in range(len(table.flags))),
             key_spans=reader.key_spans,
         )
-    if kernel is not None and not chosen:
+    if report_open_places(problems) or (kernel is not None and not chosen):
         kernel = None
     return LoadedKernel(kernel, name, _name_span(document), tuple(problems.found), tuple(spaces))
 
