@@ -119,7 +119,9 @@ def _answers(given: Sequence[str]) -> dict[str, str]:
     for one in given:
         key, equals, value = one.partition("=")
         if not equals or not key.strip() or not value.strip():
-            raise CkwatchError(f"--set {one} is not NAME=VALUE", "as in --set scalar_t=__half or --set input=rows,columns")
+            raise CkwatchError(
+                f"--set {one} is not NAME=VALUE", "as in --set scalar_t=__half or --set input=rows,columns"
+            )
         found[key.strip()] = value.strip()
     return found
 
@@ -248,7 +250,9 @@ def _refuse_unused(answers: Mapping[str, str], chosen: Sequence[_Read], constant
     sizes = {word for value in answers.values() for word in re.findall(r"[A-Za-z_]\w*", value)}
     for key in answers:
         if key not in known and key not in sizes:
-            raise CkwatchError(f"--set {key}: nothing is called so", f"{did_you_mean(key, known)}there are {join_names(known)}")
+            raise CkwatchError(
+                f"--set {key}: nothing is called so", f"{did_you_mean(key, known)}there are {join_names(known)}"
+            )
 
 
 def _files(root: Path, templates: Path, made: Sequence[Imported], *, new: bool) -> dict[Path, str]:
@@ -289,7 +293,18 @@ def _report(
 
 def advice_on(header: str) -> str:
     """Say what to do about a header that is not there."""
-    if header.split("/")[0] in ("rocprim", "hipcub", "hipblas", "rocblas", "hiprand", "rocwmma", "rccl", "cub", "thrust", "hipblaslt"):
+    if header.split("/")[0] in (
+        "rocprim",
+        "hipcub",
+        "hipblas",
+        "rocblas",
+        "hiprand",
+        "rocwmma",
+        "rccl",
+        "cub",
+        "thrust",
+        "hipblaslt",
+    ):
         library = {"cub": "hipCUB", "thrust": "rocThrust"}.get(header.split("/")[0], header.split("/")[0])
         return f"it is a part of ROCm's {library}: install that, and give its folder of headers with -I"
     return "give the folder that has it with -I, or a define with -D under which it is not included"
@@ -299,7 +314,9 @@ def _report_open(write: Callable[..., None], one: Imported) -> None:
     if not one.open:
         write(f"{one.name}: nothing is open; next: `ckwatch check {one.name}`")
         return
-    write(f"{one.name}: {count(len(one.open), 'line')} open, each marked `# ckwatch: say …` in its kernel file:", "yellow")
+    write(
+        f"{one.name}: {count(len(one.open), 'line')} open, each marked `# ckwatch: say …` in its kernel file:", "yellow"
+    )
     for question in one.open:
         write(f"  {question.key}: {question.text.removeprefix('say ')}")
     write(f"fill them in there, or give them here: --set {one.open[0].key}=…; then `ckwatch check {one.name}`")

@@ -16,9 +16,13 @@ from ckwatch.cli.imports.source_text import closing, elements, line_of, masked, 
 _GLOBAL = re.compile(r"\b__global__\b")
 _WORD_OR_OPENING = re.compile(r"[A-Za-z_]\w*|[({;<]")
 _QUALIFIERS = re.compile(r"\b(?:volatile|register|__restrict__|__restrict|restrict|RESTRICT|__grid_constant__)\b")
-_TYPE_WORDS = frozenset(("int", "long", "short", "char", "unsigned", "float", "double", "bool", "half", "int64_t", "int32_t"))
+_TYPE_WORDS = frozenset(
+    ("int", "long", "short", "char", "unsigned", "float", "double", "bool", "half", "int64_t", "int32_t")
+)
 _LAUNCH_BOUNDS = re.compile(r"\b__launch_bounds__\s*\(")
-_DYNAMIC_SHARED = re.compile(r"\bextern\s+(?:__align__\s*\([^)]*\)\s*)?__shared__\b|\bHIP_DYNAMIC_SHARED\b|\bSharedMemory\s*<")
+_DYNAMIC_SHARED = re.compile(
+    r"\bextern\s+(?:__align__\s*\([^)]*\)\s*)?__shared__\b|\bHIP_DYNAMIC_SHARED\b|\bSharedMemory\s*<"
+)
 
 
 class Access(StrEnum):
@@ -141,8 +145,11 @@ def _parameter_list(code: str, start: int) -> tuple[str, int] | None:
             end = closing(code, found.start())
             if end < 0:
                 return None
-            if word and not word.startswith("__") and not re.match(r"\s*\(", code[end + 1 : end + 20]) and not re.match(
-                r"\s*(?:static\b|void\b|__global__\b|__)", code[end + 1 : end + 30]
+            if (
+                word
+                and not word.startswith("__")
+                and not re.match(r"\s*\(", code[end + 1 : end + 20])
+                and not re.match(r"\s*(?:static\b|void\b|__global__\b|__)", code[end + 1 : end + 30])
             ):
                 return word, found.start()
             at, word = end + 1, ""
@@ -282,7 +289,9 @@ def _chevrons(code: str, name: str) -> list[Launch]:
         last = closing(code, call.end() - 1) if call else -1
         if call is None or last < 0:
             continue
-        found.append(_launch(code, one.start(), templates, elements(code[at + 3 : end]), elements(code[call.end() : last])))
+        found.append(
+            _launch(code, one.start(), templates, elements(code[at + 3 : end]), elements(code[call.end() : last]))
+        )
     return found
 
 
@@ -292,7 +301,11 @@ def _launch_calls(code: str, name: str) -> list[Launch]:
     for one in re.finditer(r"\b(?:hipLaunchKernelGGL|hipLaunchKernel)\s*\(", code):
         last = closing(code, one.end() - 1)
         words = elements(code[one.end() : last]) if last > 0 else []
-        kernel = re.fullmatch(r"(?:HIP_KERNEL_NAME\s*\()?\s*\(?\s*(?:\w+\s*::\s*)*(\w+)\s*(?:<(.*)>)?\s*\)*", words[0]) if words else None
+        kernel = (
+            re.fullmatch(r"(?:HIP_KERNEL_NAME\s*\()?\s*\(?\s*(?:\w+\s*::\s*)*(\w+)\s*(?:<(.*)>)?\s*\)*", words[0])
+            if words
+            else None
+        )
         if kernel is None or kernel[1] != name or len(words) < 5:
             continue
         templates = None if kernel[2] is None else tuple(elements(kernel[2]))

@@ -27,7 +27,9 @@ _SPELLED: Mapping[str, str] = {
     "unsigned long long": "uint64_t", "unsigned long int": "uint64_t", "unsigned long long int": "uint64_t",
 }  # fmt: skip
 _DTYPES = {name: dtype for dtype, names in _NAMES.items() for name in names.split()}
-_VECTORS = re.compile(r"(?:HIP_vector_type\s*<\s*(?P<inner>[\w ]+?)\s*,\s*(?P<lanes>\d+)\s*>|(?P<base>float|double|int|uint|char|uchar|long|ulong|longlong|half|__half|bfloat16_|__hip_bfloat16|__nv_bfloat16|nv_bfloat16)(?P<count>[1234]))")
+_VECTORS = re.compile(
+    r"(?:HIP_vector_type\s*<\s*(?P<inner>[\w ]+?)\s*,\s*(?P<lanes>\d+)\s*>|(?P<base>float|double|int|uint|char|uchar|long|ulong|longlong|half|__half|bfloat16_|__hip_bfloat16|__nv_bfloat16|nv_bfloat16)(?P<count>[1234]))"
+)
 _VECTOR_BASES = {"uchar": "uint8_t", "ulong": "uint64_t", "longlong": "int64_t", "bfloat16_": "__hip_bfloat16"}
 _SIZES = frozenset("int int32_t unsigned uint32_t uint int64_t long uint64_t size_t int16_t uint16_t short".split())
 _RUNTIME = {"float": "float", "double": "double", "bool": "bool"}

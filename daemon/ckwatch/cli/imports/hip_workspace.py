@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ckwatch.cli.imports.hip_kernels import Access, HipKernel, KernelParameter, TemplateParameter
 from ckwatch.cli.imports.hip_types import element_type, is_size, runtime_type
@@ -122,7 +122,7 @@ def _plan(
     kernel: HipKernel, launches: Sequence[KernelLaunch], constants: Constants, answers: Mapping[str, str]
 ) -> _Plan:
     plan = _Plan(answers)
-    chosen = launches[0] if launches else None
+    chosen = _in_arguments(kernel, launches[0]) if launches else None
     for one in kernel.templates:
         _set_template_parameter(plan, kernel, one, chosen)
     for parameter in kernel.parameters:
@@ -130,17 +130,44 @@ def _plan(
     for size in chosen.sizes if chosen is not None else ():
         if size not in plan.sizes:
             plan.sizes.append(size)
-            plan.notes.append(f"`{size}` is a size of the launch in line {chosen.line if chosen else 0}, and no argument of the kernel")
+            plan.notes.append(
+                f"`{size}` is a size of the launch in line {chosen.line if chosen else 0}, and no argument of the kernel"
+            )
     _set_launch(plan, kernel, chosen)
     _set_sizes(plan)
     return plan
 
 
-def _set_template_parameter(plan: _Plan, kernel: HipKernel, one: TemplateParameter, launch: KernelLaunch | None) -> None:
+def _argument(name: str) -> str:
+    """The name of a kernel's parameter as an argument of the C function, where some names mean something else."""
+    return f"{name}_" if name in _TAKEN else name
+
+
+def _in_arguments(kernel: HipKernel, launch: KernelLaunch) -> KernelLaunch:
+    """The launch with the names of the C function's arguments."""
+    renamed = [one.name for one in kernel.parameters if one.name in _TAKEN]
+    if not renamed:
+        return launch
+    pattern = re.compile(rf"\b(?:{'|'.join(renamed)})\b(?!\s*\()")
+
+    def said(text: str | None) -> str | None:
+        return None if text is None else pattern.sub(lambda found: _argument(found[0]), text)
+
+    return replace(launch, grid=said(launch.grid), block=said(launch.block), shared=said(launch.shared))
+
+
+def _set_template_parameter(
+    plan: _Plan, kernel: HipKernel, one: TemplateParameter, launch: KernelLaunch | None
+) -> None:
     given = launch.templates.get(one.name) if launch is not None else None
     if given is not None and one.is_type and element_type(given) is None:
         given = None
-    if given is None and one.default is not None and one.name not in plan.answers and not (launch and one.name in launch.why):
+    if (
+        given is None
+        and one.default is not None
+        and one.name not in plan.answers
+        and not (launch and one.name in launch.why)
+    ):
         given = one.default
     if given is None:
         where = f"; {launch.why[one.name]}" if launch is not None and one.name in launch.why else ""
@@ -155,7 +182,7 @@ def _set_template_parameter(plan: _Plan, kernel: HipKernel, one: TemplateParamet
 
 
 def _add_parameter(plan: _Plan, kernel: HipKernel, one: KernelParameter, constants: Constants) -> None:
-    name = f"{one.name}_" if one.name in _TAKEN else one.name
+    name = _argument(one.name)
     kind = constants.resolved(one.type)
     kind = plan.parameters.get(kind, kind)
     if one.pointers == 1 and one.plain:
@@ -231,8 +258,8 @@ def _set_launch(plan: _Plan, kernel: HipKernel, launch: KernelLaunch | None) -> 
     if launch is None and not kernel.dynamic_shared:
         known["SharedBytes"] = "0"
     texts = {
-        "Grid": "say the blocks in the grid, as \"(N + 255) / 256\" or \"N / 64, M / 64\"",
-        "Block": "say the threads of a block, as \"256\" or \"32, 8\"",
+        "Grid": 'say the blocks in the grid, as "(N + 255) / 256" or "N / 64, M / 64"',
+        "Block": 'say the threads of a block, as "256" or "32, 8"',
         "SharedBytes": "say the bytes of dynamic LDS",
     }
     for key in LAUNCH:
@@ -268,7 +295,9 @@ def _set_sizes(plan: _Plan) -> None:
         parts = [part.strip() for part in given.strip("[] ").split(",") if part.strip()]
         for part in parts:
             if parse_size(part) is None:
-                raise AnswerError(f"{tensor.name} = {given}: `{part}` is not a size: integers, names, and + - * / % ( )")
+                raise AnswerError(
+                    f"{tensor.name} = {given}: `{part}` is not a size: integers, names, and + - * / % ( )"
+                )
             plan.sizes += [name for name in dict.fromkeys(names_in(part)) if name not in plan.sizes]
         tensor.sizes = "[" + ", ".join(part if part.isdigit() else toml_string(part) for part in parts) + "]"
 
@@ -286,7 +315,9 @@ def _kernel_file(
     lines.append(f"flags = [{', '.join(map(toml_string, source.flags))}]")
     lines += ["", "[operation]", 'kind = "custom"', f"sizes = [{', '.join(map(toml_string, plan.sizes))}]"]
     if plan.runtime:
-        lines.append(f"runtime = {{ {', '.join(f'{key} = {toml_string(kind)}' for key, kind in plan.runtime.items())} }}")
+        lines.append(
+            f"runtime = {{ {', '.join(f'{key} = {toml_string(kind)}' for key, kind in plan.runtime.items())} }}"
+        )
     for tensor in sorted(plan.tensors, key=lambda one: one.output):
         lines += ["", *_tensor_lines(plan, tensor, known_keys)]
     lines += ["", "# An example: sizes that the kernel takes.", "[[shape]]"]
@@ -353,7 +384,7 @@ def _instances(
     first = dict(plan.parameters)
     types = [one.name for one in kernel.templates if one.is_type]
     found = [first]
-    for launch in launches[1:]:
+    for launch in (_in_arguments(kernel, one) for one in launches[1:]):
         if not launch.is_complete or any(launch.templates.get(name) != first[name] for name in types):
             continue
         own = {**launch.templates, "Grid": launch.grid, "Block": launch.block, "SharedBytes": launch.shared}
@@ -419,12 +450,11 @@ def _declared(one: TemplateParameter) -> str:
 def _constant(one: TemplateParameter) -> str:
     if one.is_type:
         return f'    using {one.name} [[maybe_unused]] = {{{{ template_argument("{one.name}") }}}};\n'
-    kind = one.kind if "(" not in one.kind else "auto"
-    return f'    [[maybe_unused]] constexpr {kind} {one.name} = {{{{ template_argument("{one.name}") }}}};\n'
+    if "(" in one.kind:
+        return ""  # a device function has no address on the host
+    return f'    [[maybe_unused]] constexpr {one.kind} {one.name} = {{{{ template_argument("{one.name}") }}}};\n'
 
 
 def _width(one: _Tensor) -> str:
     kind = one.parameter.type
-    return (
-        f'    static_assert(sizeof({kind}) % sizeof({{{{ abi_type({one.name}) }}}}) == 0, "dtype of {one.name} is not that of {kind}");\n'
-    )
+    return f'    static_assert(sizeof({kind}) % sizeof({{{{ abi_type({one.name}) }}}}) == 0, "dtype of {one.name} is not that of {kind}");\n'

@@ -18,7 +18,9 @@ _MACRO = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(?:\(([^)]*)\))?")
 _NAME = re.compile(r"(?<![\w.])(?<!->)(?<!::)[A-Za-z_]\w*(?!\w)(?!\s*(?:::|\())")
 _MEMBER = re.compile(r"(?<=[\w)\]])\s*(?:\.(?!\d)|->)")
 _INTEGER = r"(?:u?int(?:8|16|32|64)_t|(?:std::)?size_t|(?:unsigned|signed)(?:\s+(?:int|long|short))?|int|long(?:\s+long)?(?:\s+int)?|auto|uint)"
-_KEPT = frozenset(("true", "false", "sizeof", "int", "unsigned", "float", "double", "long", "size_t", "bool", "dim3", "nullptr"))
+_KEPT = frozenset(
+    ("true", "false", "sizeof", "int", "unsigned", "float", "double", "long", "size_t", "bool", "dim3", "nullptr")
+)
 _CAST = re.compile(r"\(\s*(?:const\s+)?[\w:]+\s*\)\s*(?=[\w(])|\bstatic_cast\s*<[^<>]*>")
 
 
@@ -109,7 +111,9 @@ class _Scope:
                 self._passed.setdefault(given, one.name)
         self._given = {
             word
-            for words in re.findall(r"#[ \t]*define[ \t]+\w+\(([^)]*)\)|\btemplate\s*<([^;{]*?)>\s*(?:static|void|inline|auto)", region)
+            for words in re.findall(
+                r"#[ \t]*define[ \t]+\w+\(([^)]*)\)|\btemplate\s*<([^;{]*?)>\s*(?:static|void|inline|auto)", region
+            )
             for word in re.findall(r"\w+", " ".join(words))
         }
         self._taken = {one.name for one in (*kernel.parameters, *kernel.templates)}
@@ -139,7 +143,9 @@ class _Scope:
         declared = re.findall(rf"\bdim3\s+(?:const\s+)?{name}\s*(?=[({{=])", self._region)
         if not declared:
             return text
-        if len(declared) > 1 or re.search(rf"(?<![\w.]){name}\s*(?:\.\s*[xyz]\s*)?[-+*/]?=(?!=)", _without_declaration(self._region, name)):
+        if len(declared) > 1 or re.search(
+            rf"(?<![\w.]){name}\s*(?:\.\s*[xyz]\s*)?[-+*/]?=(?!=)", _without_declaration(self._region, name)
+        ):
             raise _UnknownError(f"`{text}` has several values")
         found = re.search(rf"\bdim3\s+(?:const\s+)?{name}\s*([({{=])", self._region)
         if found is None:
@@ -186,7 +192,10 @@ class _Scope:
         """The only value of a variable; None where it has several, or none that is written out."""
         pattern = rf"\b{_INTEGER}\s+(?:const\s+)?{re.escape(name)}\s*(?:=(?!=)\s*([^;]+);|[({{]([^;]+)[)}}]\s*;)"
         found = re.findall(pattern, self._region)
-        others = re.findall(rf"(?<![\w.]){re.escape(name)}\s*(?:[-+*/%]|<<|>>)?=(?!=)|\+\+\s*{re.escape(name)}\b|\b{re.escape(name)}\s*\+\+", self._region)
+        others = re.findall(
+            rf"(?<![\w.]){re.escape(name)}\s*(?:[-+*/%]|<<|>>)?=(?!=)|\+\+\s*{re.escape(name)}\b|\b{re.escape(name)}\s*\+\+",
+            self._region,
+        )
         if len(found) != 1 or len(others) > bool(found[0][0]):
             return None
         return one_line(found[0][0] or found[0][1])

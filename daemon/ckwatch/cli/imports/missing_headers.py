@@ -59,5 +59,8 @@ def stand_ins(names: Sequence[str]) -> dict[str, str]:
         elif _TORCH.fullmatch(name):
             found[name] = f'#pragma once\n#include "{_TORCH_FILE}"\n'
     if any("torch_stand_in" in text for text in found.values()):
-        found[_TORCH_FILE] = (STAND_INS / _TORCH_FILE).read_text("utf-8")
+        names = [*names, _TORCH_FILE, "cuda_runtime.h"]
+    if any("cuda_runtime" in text for text in found.values()):
+        names = [*names, "cuda_runtime.h"]
+    found |= {name: (STAND_INS / name).read_text("utf-8") for name in names if name in _own()}
     return found

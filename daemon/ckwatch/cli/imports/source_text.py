@@ -27,7 +27,11 @@ def masked(text: str) -> str:
     """The text with blanks for comments, strings and the ends of lines that go on."""
 
     def blank(found: re.Match[str]) -> str:
-        if "'" in found[0] and re.fullmatch(r"'[\w.]+'", found[0]) and text[found.start() - 1 : found.start()].isdigit():
+        if (
+            "'" in found[0]
+            and re.fullmatch(r"'[\w.]+'", found[0])
+            and text[found.start() - 1 : found.start()].isdigit()
+        ):
             return found[0]  # 1'000'000
         return re.sub(r"[^\r\n]", " ", found[0])
 
@@ -83,7 +87,9 @@ def split_list(text: str) -> Iterator[tuple[int, int]]:
     bounds: list[tuple[int, int]] = []
     while at < len(text):
         character = text[at]
-        if character in _CLOSING or (character == "<" and re.search(r"\w\s*$", text[:at]) and "<" != text[at + 1 : at + 2]):
+        if character in _CLOSING or (
+            character == "<" and re.search(r"\w\s*$", text[:at]) and "<" != text[at + 1 : at + 2]
+        ):
             end = closing(text, at)
             at = end if end > 0 else at
         elif character == ",":
