@@ -161,7 +161,7 @@ def test_what_is_open_is_an_error_at_its_place(source: Path, capsys: Capture) ->
     assert set(answer["open"]["scale"]) == {"out", "x"}
     root = Path.cwd()
     workspace = load_workspace(root)
-    assert not workspace.units
+    assert not list(workspace.units)
     lines = (root / "kernels/scale.kernel.toml").read_text().splitlines()
     for one in workspace.errors:
         assert one.code == "kernel-file/open-place"

@@ -1,4 +1,4 @@
-"""`__global__` functions of a source file: their parameters, what they do with pointers, and how the file launches them.
+"""`__global__` functions of a source: their parameters, what they do with pointers, and how the file launches them.
 
 Read from the text alone, so that a file can be read whose headers are not there. What is not plain says so: nothing is
 guessed.
@@ -248,7 +248,7 @@ def _access(name: str, body: str) -> Access:
         if re.search(r"\batomic\w+\s*\(\s*&?$", before):
             reads = writes = True
             continue
-        if operator != "[" or before.endswith("&") and not before.endswith("&&"):
+        if operator != "[" or (before.endswith("&") and not before.endswith("&&")):
             return Access.UNKNOWN
         end = closing(body, behind.end() - 1) if behind else -1
         after = re.compile(r"(?:\s*\.\w+)*\s*(=(?!=)|[-+*/|&^%]=|<<=|>>=|\+\+|--)?").match(body, end + 1)

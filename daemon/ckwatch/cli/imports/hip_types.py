@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 _NAMES: Mapping[str, str] = {
     "f16": "half __half _Float16 __fp16 half_t fp16_t float16_t float16 f16 F16 Half fp16 __half_raw",
-    "bf16": "hip_bfloat16 __hip_bfloat16 nv_bfloat16 __nv_bfloat16 bf16_t bhalf_t bfloat16_t bfloat16 BFloat16 bf16 __bf16 BF16",
+    "bf16": "hip_bfloat16 __hip_bfloat16 nv_bfloat16 __nv_bfloat16 bf16_t bhalf_t bfloat16_t bfloat16 BFloat16 __bf16",
     "f32": "float float_t float32_t fp32_t F32",
     "f64": "double double_t F64",
     "f8": "__hip_fp8_e4m3_fnuz __hip_fp8_e4m3 __nv_fp8_e4m3 Float8_e4m3fnuz Float8_e4m3fn fp8_t f8_t",
@@ -27,11 +27,17 @@ _SPELLED: Mapping[str, str] = {
     "unsigned long long": "uint64_t", "unsigned long int": "uint64_t", "unsigned long long int": "uint64_t",
 }  # fmt: skip
 _DTYPES = {name: dtype for dtype, names in _NAMES.items() for name in names.split()}
+_BASES = "|".join(
+    ("float", "double", "int", "uint", "char", "uchar", "long", "ulong", "longlong", "half", "__half", "bfloat16_")
+    + ("__hip_bfloat16", "__nv_bfloat16", "nv_bfloat16")
+)
 _VECTORS = re.compile(
-    r"(?:HIP_vector_type\s*<\s*(?P<inner>[\w ]+?)\s*,\s*(?P<lanes>\d+)\s*>|(?P<base>float|double|int|uint|char|uchar|long|ulong|longlong|half|__half|bfloat16_|__hip_bfloat16|__nv_bfloat16|nv_bfloat16)(?P<count>[1234]))"
+    rf"HIP_vector_type\s*<\s*(?P<inner>[\w ]+?)\s*,\s*(?P<lanes>\d+)\s*>|(?P<base>{_BASES})(?P<count>[1234])"
 )
 _VECTOR_BASES = {"uchar": "uint8_t", "ulong": "uint64_t", "longlong": "int64_t", "bfloat16_": "__hip_bfloat16"}
-_SIZES = frozenset("int int32_t unsigned uint32_t uint int64_t long uint64_t size_t int16_t uint16_t short".split())
+_SIZES = frozenset(
+    ("int", "int32_t", "unsigned", "uint32_t", "uint", "int64_t", "long", "uint64_t", "size_t", "int16_t", "uint16_t")
+)
 _RUNTIME = {"float": "float", "double": "double", "bool": "bool"}
 
 

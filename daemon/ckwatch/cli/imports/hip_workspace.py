@@ -111,7 +111,7 @@ def imported(
     answers: Mapping[str, str],
     known_keys: Collection[str],
 ) -> Imported:
-    """The files for a kernel. `known_keys` are those of an output in this version's kernel files. Raises AnswerError."""
+    """The files for a kernel. `known_keys` are those that an output has in kernel files. Raises AnswerError."""
     plan = _plan(kernel, launches, constants, answers)
     open_ones = [one for key, one in plan.asked.items() if key not in plan.answers]
     kernel_file = _kernel_file(plan, kernel, launches, source, name, known_keys)
@@ -130,9 +130,7 @@ def _plan(
     for size in chosen.sizes if chosen is not None else ():
         if size not in plan.sizes:
             plan.sizes.append(size)
-            plan.notes.append(
-                f"`{size}` is a size of the launch in line {chosen.line if chosen else 0}, and no argument of the kernel"
-            )
+            plan.notes.append(f"`{size}` is a size of its launch, and no argument of the kernel")
     _set_launch(plan, kernel, chosen)
     _set_sizes(plan)
     return plan
@@ -189,7 +187,7 @@ def _add_parameter(plan: _Plan, kernel: HipKernel, one: KernelParameter, constan
         _add_tensor(plan, kernel, one, name, kind)
     elif one.pointers == 0 and one.plain and is_size(kind):
         if one.default is not None and _NUMBER.fullmatch(one.default):
-            _add_expression(plan, kernel, one, name)
+            _add_expression(plan, one, name)
         else:
             plan.sizes.append(name)
             plan.arguments.append(name)
@@ -197,10 +195,10 @@ def _add_parameter(plan: _Plan, kernel: HipKernel, one: KernelParameter, constan
         plan.runtime[name] = runtime
         plan.arguments.append(name if runtime == kind else f"({one.type}){name}")
     else:
-        _add_expression(plan, kernel, one, name)
+        _add_expression(plan, one, name)
 
 
-def _add_expression(plan: _Plan, kernel: HipKernel, one: KernelParameter, name: str) -> None:
+def _add_expression(plan: _Plan, one: KernelParameter, name: str) -> None:
     """An argument that is no tensor, size or number: C++ that the kernel file says."""
     stars = "*" * one.pointers
     text = f"say the argument {one.name}: C++ of type {one.type}{stars}, in terms of sizes and tensors"
@@ -239,10 +237,8 @@ def _set_role(plan: _Plan, kernel: HipKernel, tensor: _Tensor) -> None:
     access = tensor.parameter.access
     if access is Access.READ:
         tensor.output = False
-    elif access is Access.BOTH:
-        tensor.in_out = "?"
-    elif access is Access.UNKNOWN:
-        tensor.in_out = "?"
+    elif access is not Access.WRITE:
+        tensor.in_out = OPEN
     if tensor.in_out is None:
         return
     uses = "reads and writes" if access is Access.BOTH else "hands on"
@@ -457,4 +453,5 @@ def _constant(one: TemplateParameter) -> str:
 
 def _width(one: _Tensor) -> str:
     kind = one.parameter.type
-    return f'    static_assert(sizeof({kind}) % sizeof({{{{ abi_type({one.name}) }}}}) == 0, "dtype of {one.name} is not that of {kind}");\n'
+    fits = f"sizeof({kind}) % sizeof({{{{ abi_type({one.name}) }}}}) == 0"
+    return f'    static_assert({fits}, "dtype of {one.name} is not that of {kind}");\n'

@@ -17,7 +17,10 @@ _DEPTH = 8
 _MACRO = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(?:\(([^)]*)\))?")
 _NAME = re.compile(r"(?<![\w.])(?<!->)(?<!::)[A-Za-z_]\w*(?!\w)(?!\s*(?:::|\())")
 _MEMBER = re.compile(r"(?<=[\w)\]])\s*(?:\.(?!\d)|->)")
-_INTEGER = r"(?:u?int(?:8|16|32|64)_t|(?:std::)?size_t|(?:unsigned|signed)(?:\s+(?:int|long|short))?|int|long(?:\s+long)?(?:\s+int)?|auto|uint)"
+_INTEGER = (
+    r"(?:u?int(?:8|16|32|64)_t|(?:std::)?size_t|(?:unsigned|signed)(?:\s+(?:int|long|short))?|int|uint|auto"
+    r"|long(?:\s+long)?(?:\s+int)?)"
+)
 _KEPT = frozenset(
     ("true", "false", "sizeof", "int", "unsigned", "float", "double", "long", "size_t", "bool", "dim3", "nullptr")
 )

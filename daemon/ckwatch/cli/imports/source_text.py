@@ -16,7 +16,6 @@ _NO_CODE = re.compile(
 _CONTINUED = re.compile(r"\\(?=\r?\n)")
 _SCOPE = re.compile(r"\bnamespace\b\s*(?:\[\[.*?\]\]\s*)?(?P<name>[\w:]*)\s*\{|(?P<bracket>[{}])", re.DOTALL)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n]+)$", re.MULTILINE)
-_CONSTANT = r"(?:constexpr|const|using)\b[^;{{}}()]*?\b{name}\s*=\s*([^;]+);"
 _ALIAS = re.compile(
     r"\busing\s+(\w+)\s*=\s*([^;]+);|\btypedef\s+([^;{}]+?)\s*\b(\w+)\s*;|\btemplate\s*<[^;{]*>\s*using\s"
 )
@@ -88,7 +87,7 @@ def split_list(text: str) -> Iterator[tuple[int, int]]:
     while at < len(text):
         character = text[at]
         if character in _CLOSING or (
-            character == "<" and re.search(r"\w\s*$", text[:at]) and "<" != text[at + 1 : at + 2]
+            character == "<" and re.search(r"\w\s*$", text[:at]) and text[at + 1 : at + 2] != "<"
         ):
             end = closing(text, at)
             at = end if end > 0 else at
