@@ -165,7 +165,7 @@ def test_what_is_open_is_an_error_at_its_place(source: Path, capsys: Capture) ->
     lines = (root / "kernels/scale.kernel.toml").read_text().splitlines()
     for one in workspace.errors:
         assert one.code == "kernel-file/open-place"
-        assert lines[one.span.start.line][one.span.start.character :].startswith('["?"]')
+        assert lines[one.span.start.line][one.span.start.column :].startswith('["?"]')
         assert "the source says: [rows, n]" in one.message
     assert len(workspace.errors) == 2
 

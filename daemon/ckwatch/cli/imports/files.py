@@ -41,7 +41,7 @@ def without_kernels(root: Path) -> Workspace:
     return read_workspace(root, {}, _WithoutKernelFiles())
 
 
-def read_text(path: Path) -> str:
+def read_source(path: Path) -> str:
     """The text of a source file, which is never run. Raises CkwatchError."""
     try:
         return read_file(path).decode("utf-8-sig")

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from ckwatch.cli.command_words import dependency
 from ckwatch.cli.imports.compile_commands import flags_for, nearest_database
-from ckwatch.cli.imports.files import read_text, without_kernels, write_files
+from ckwatch.cli.imports.files import read_source, without_kernels, write_files
 from ckwatch.cli.imports.hip_kernels import HipKernel, hip_kernels
-from ckwatch.cli.imports.hip_workspace import AnswerError, Imported, Question, Source, imported, questions
+from ckwatch.cli.imports.hip_workspace import AnswerError, Imported, KernelSource, OpenQuestion, imported, questions
 from ckwatch.cli.imports.launches import KernelLaunch, kernel_launch
 from ckwatch.cli.imports.missing_headers import FOLDER, missing_headers, stand_ins
 from ckwatch.cli.imports.source_text import Constants, masked
@@ -45,7 +45,7 @@ class _Read(NamedTuple):
 
 def run(options: argparse.Namespace) -> int:
     """Write the files of each kernel, and say what they leave open."""
-    text = read_text(options.file)
+    text = read_source(options.file)
     constants = Constants.of(masked(text))
     chosen = _chosen(options, text)
     answers = _answers(options.set)
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     if texts:
         flags.append("-idirafter" + str(root / FOLDER))
         missing = _missing(options, include, flags, [templates, root], texts)[0]
-    source = Source(include, os.path.relpath(options.file.absolute(), root), _relative(flags, root))
+    source = KernelSource(include, os.path.relpath(options.file.absolute(), root), _relative(flags, root))
     if not options.json and sys.stdin.isatty() and sys.stderr.isatty():
         _ask(chosen, constants, answers)
     try:
@@ -223,7 +223,7 @@ def _ask(chosen: Sequence[_Read], constants: Constants, answers: dict[str, str])
 
 def _next_question(
     chosen: Sequence[_Read], constants: Constants, answers: Mapping[str, str], asked: set[str]
-) -> Question | None:
+) -> OpenQuestion | None:
     for read in chosen:
         try:
             for one in questions(read.kernel, read.launches, constants, answers):
@@ -234,7 +234,7 @@ def _next_question(
     return None
 
 
-def _imported(read: _Read, constants: Constants, source: Source, answers: Mapping[str, str]) -> Imported:
+def _imported(read: _Read, constants: Constants, source: KernelSource, answers: Mapping[str, str]) -> Imported:
     known = CustomOutputTable.model_fields
     return imported(read.kernel, read.launches, constants, source, read.kernel.name, answers, known)
 

@@ -50,7 +50,7 @@ class KernelParameter:
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateParameter:
+class KernelTemplateParameter:
     """`typename T`, `int BLOCK = 256`. `kind` is what stands before the name."""
 
     name: str
@@ -84,7 +84,7 @@ class HipKernel:
     name: str
     scope: tuple[str, ...]
     line: int
-    templates: tuple[TemplateParameter, ...]
+    templates: tuple[KernelTemplateParameter, ...]
     parameters: tuple[KernelParameter, ...]
     launch_bounds: str = ""
     dynamic_shared: bool = False
@@ -165,7 +165,7 @@ def _beginning(code: str, start: int) -> int:
     return begin + 1 + (directive[-1].end() if directive else 0)
 
 
-def _template_parameters(head: str) -> tuple[TemplateParameter, ...]:
+def _template_parameters(head: str) -> tuple[KernelTemplateParameter, ...]:
     found = re.search(r"\btemplate\s*<", head)
     if found is None:
         return ()
@@ -180,7 +180,7 @@ def _template_parameters(head: str) -> tuple[TemplateParameter, ...]:
         called = name if isinstance(name, str) else name[1]
         kind = declared if pointer else declared[: declared.rfind(called)].strip()
         if kind:  # one without a name is nothing that can be said
-            parameters.append(TemplateParameter(called, kind, default or None))
+            parameters.append(KernelTemplateParameter(called, kind, default or None))
     return tuple(parameters)
 
 

@@ -27,9 +27,10 @@ _SPELLED: Mapping[str, str] = {
     "unsigned long long": "uint64_t", "unsigned long int": "uint64_t", "unsigned long long int": "uint64_t",
 }  # fmt: skip
 _DTYPES = {name: dtype for dtype, names in _NAMES.items() for name in names.split()}
-_BASES = "|".join(
-    ("float", "double", "int", "uint", "char", "uchar", "long", "ulong", "longlong", "half", "__half", "bfloat16_")
-    + ("__hip_bfloat16", "__nv_bfloat16", "nv_bfloat16")
+_BASES = (
+    "float double int uint char uchar long ulong longlong half __half bfloat16_ __hip_bfloat16 __nv_bfloat16".replace(
+        " ", "|"
+    )
 )
 _VECTORS = re.compile(
     rf"HIP_vector_type\s*<\s*(?P<inner>[\w ]+?)\s*,\s*(?P<lanes>\d+)\s*>|(?P<base>{_BASES})(?P<count>[1234])"

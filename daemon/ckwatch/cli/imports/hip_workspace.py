@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ckwatch.cli.imports.hip_kernels import Access, HipKernel, KernelParameter, TemplateParameter
+from ckwatch.cli.imports.hip_kernels import Access, HipKernel, KernelParameter, KernelTemplateParameter
 from ckwatch.cli.imports.hip_types import element_type, is_size, runtime_type
 from ckwatch.cli.imports.launches import KernelLaunch
 from ckwatch.cli.imports.source_text import Constants
@@ -32,7 +32,7 @@ class AnswerError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class OpenQuestion:
     """What the source does not say. `key` is how an answer names it."""
 
     key: str
@@ -40,7 +40,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class KernelSource:
     """The file of a kernel: as the template includes it, as people call it, and what its flags are."""
 
     include: str
@@ -55,7 +55,7 @@ class Imported:
     name: str
     kernel_file: str
     template: str
-    open: list[Question]
+    open: list[OpenQuestion]
     notes: list[str]
 
 
@@ -76,7 +76,7 @@ class _Plan:
     """All that the two files say."""
 
     answers: Mapping[str, str]
-    asked: dict[str, Question] = field(default_factory=dict)
+    asked: dict[str, OpenQuestion] = field(default_factory=dict)
     tensors: list[_Tensor] = field(default_factory=list)
     sizes: list[str] = field(default_factory=list)
     runtime: dict[str, str] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class _Plan:
 
     def answer(self, key: str, text: str) -> str | None:
         """The answer to a question; None where it stays open."""
-        self.asked.setdefault(key, Question(key, text))
+        self.asked.setdefault(key, OpenQuestion(key, text))
         if key not in self.answers:
             return None
         self.used.add(key)
@@ -97,7 +97,7 @@ class _Plan:
 
 def questions(
     kernel: HipKernel, launches: Sequence[KernelLaunch], constants: Constants, answers: Mapping[str, str]
-) -> list[Question]:
+) -> list[OpenQuestion]:
     """What the source does not say, with or without an answer. Raises AnswerError."""
     return list(_plan(kernel, launches, constants, answers).asked.values())
 
@@ -106,7 +106,7 @@ def imported(
     kernel: HipKernel,
     launches: Sequence[KernelLaunch],
     constants: Constants,
-    source: Source,
+    source: KernelSource,
     name: str,
     answers: Mapping[str, str],
     known_keys: Collection[str],
@@ -155,7 +155,7 @@ def _in_arguments(kernel: HipKernel, launch: KernelLaunch) -> KernelLaunch:
 
 
 def _set_template_parameter(
-    plan: _Plan, kernel: HipKernel, one: TemplateParameter, launch: KernelLaunch | None
+    plan: _Plan, kernel: HipKernel, one: KernelTemplateParameter, launch: KernelLaunch | None
 ) -> None:
     given = launch.templates.get(one.name) if launch is not None else None
     if given is not None and one.is_type and element_type(given) is None:
@@ -302,7 +302,7 @@ def _kernel_file(
     plan: _Plan,
     kernel: HipKernel,
     launches: Sequence[KernelLaunch],
-    source: Source,
+    source: KernelSource,
     name: str,
     known_keys: Collection[str],
 ) -> str:
@@ -345,7 +345,7 @@ def _tensor_lines(plan: _Plan, tensor: _Tensor, known_keys: Collection[str]) -> 
     return lines
 
 
-def _open_line(key: str, value: str, question: Question | None, *, in_array: bool = False) -> str:
+def _open_line(key: str, value: str, question: OpenQuestion | None, *, in_array: bool = False) -> str:
     if value != OPEN or question is None:
         return f"{key} = {toml_string(value)}"
     return f'{key} = {"[" if in_array else ""}"?"{"]" if in_array else ""}  # ckwatch: {question.text}'
@@ -360,7 +360,7 @@ def _shape_lines(plan: _Plan, kernel: HipKernel) -> list[str]:
             plan.used.add(size)
             lines.append(f"{toml_key(size)} = {plan.answers[size]}")
         elif _STEPS.search(size) and size not in behind:
-            question = Question(size, f"say {size}, in elements as {kernel.name} counts them")
+            question = OpenQuestion(size, f"say {size}, in elements as {kernel.name} counts them")
             plan.asked.setdefault(size, question)
             lines.append(_open_line(toml_key(size), OPEN, question))
         else:
@@ -409,7 +409,7 @@ def _value_line(plan: _Plan, key: str, value: str) -> str:
     return f"{toml_key(key)} = {toml_string(value)}"
 
 
-def _template(plan: _Plan, kernel: HipKernel, source: Source) -> str:
+def _template(plan: _Plan, kernel: HipKernel, source: KernelSource) -> str:
     inputs = ", ".join(one.name for one in plan.tensors if not one.output)
     outputs = ", ".join(one.name for one in plan.tensors if one.output)
     parameters = "".join(f"    {one.name} (string): {_declared(one)}\n" for one in kernel.templates if one.is_type)
@@ -439,11 +439,11 @@ def _template(plan: _Plan, kernel: HipKernel, source: Source) -> str:
     )
 
 
-def _declared(one: TemplateParameter) -> str:
+def _declared(one: KernelTemplateParameter) -> str:
     return f"{one.kind} {one.name}" if one.name not in one.kind else one.kind
 
 
-def _constant(one: TemplateParameter) -> str:
+def _constant(one: KernelTemplateParameter) -> str:
     if one.is_type:
         return f'    using {one.name} [[maybe_unused]] = {{{{ template_argument("{one.name}") }}}};\n'
     if "(" in one.kind:
