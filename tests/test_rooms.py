@@ -57,6 +57,8 @@ OWN_FILES: Mapping[str, str] = {
     "ckwatch.system.file_locks": "locks",
     "ckwatch.system.processes": "/proc",
     "ckwatch.system.user_files": "all others",
+    "ckwatch.cli.imports.hip": "what ships with ckwatch",
+    "ckwatch.cli.imports.missing_headers": "what ships with ckwatch",
     "ckwatch.cli.init": "what ships with ckwatch",
     "ckwatch_web.views.compile_time": "a trace that was written for it",
 }

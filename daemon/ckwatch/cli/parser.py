@@ -241,6 +241,25 @@ IMPORTS = (
         runs="imports.inductor:run",
     ),
     command(
+        "hip",
+        "Write a kernel file and a template around kernels that stay in their file",
+        value(
+            "file", "FILE", "HIP source with `__global__` functions, .hip, .cu, .cuh or .h; it is not run", type=Path
+        ),
+        value("kernels", "KERNEL", "which of them: names, patterns or NAME:LINE (default: the only one)", nargs="*"),
+        value(
+            "--out", "DIR", "the workspace to add to or to make (default: the one around here, else here)", type=Path
+        ),
+        several("-I", "DIR", "a folder of headers that FILE includes; may be repeated", dest="include", type=Path),
+        several("-D", "NAME[=VALUE]", "a macro that FILE is compiled with; may be repeated", dest="define"),
+        value("-p", "PATH", "a compile_commands.json (default: the nearest)", dest="database", type=Path),
+        several(
+            "--set", "NAME=VALUE", "what FILE does not say: a template argument, sizes of a tensor; may be repeated"
+        ),
+        *REPLACING,
+        runs="imports.hip:run",
+    ),
+    command(
         "timings",
         "Keep what others measured beside one's own timings",
         value("files", "FILE", "AITER's *_tuned_gemm.csv, Kernel Tuner's cache or T4 file", type=Path, nargs="*"),

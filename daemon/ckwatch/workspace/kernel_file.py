@@ -20,6 +20,7 @@ from ckwatch.workspace import operations
 from ckwatch.workspace.array_files import read_array_files
 from ckwatch.workspace.compiler_flags import check_flags
 from ckwatch.workspace.files import Stamp
+from ckwatch.workspace.open_places import report_open_places
 from ckwatch.workspace.parameters import ParameterReader, PlacedValue, identity, merge_tables
 from ckwatch.workspace.problems import Problems, join_names
 from ckwatch.workspace.references import SourceReader
@@ -149,7 +150,7 @@ def read_kernel(
             flag_spans=tuple(document.span_of(("flags", index)) for index in range(len(table.flags))),
             key_spans=reader.key_spans,
         )
-    if kernel is not None and not chosen:
+    if report_open_places(problems) or (kernel is not None and not chosen):
         kernel = None
     return LoadedKernel(kernel, name, _name_span(document), tuple(problems.found), tuple(spaces), beside)
 

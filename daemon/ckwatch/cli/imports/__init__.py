@@ -1,1 +1,1 @@
-"""`ckwatch import`: kernel files from CK's lists of instances, templates out of Inductor's Python classes."""
+"""`ckwatch import`: kernel files from CK's lists of instances and HIP sources, templates out of Python."""

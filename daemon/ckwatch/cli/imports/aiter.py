@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ckwatch.checks.aiter_instances import ListError
 from ckwatch.cli.imports.aiter_lists import ListedInstances, known_names, plan_import, read_list
-from ckwatch.cli.imports.files import read_python, template_search, workspace_of, write_imported
+from ckwatch.cli.imports.files import read_source, template_search, workspace_of, write_imported
 from ckwatch.cli.imports.filters import instance_filter
 from ckwatch.model.errors import CkwatchError
 
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _listed(path: Path) -> ListedInstances:
     try:
-        return read_list(read_python(path))
+        return read_list(read_source(path))
     except ListError as error:
         example = "csrc/ck_gemm_a8w8/gemm_a8w8_common.py"
         raise CkwatchError(

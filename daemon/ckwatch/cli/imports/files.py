@@ -33,11 +33,16 @@ class _WithoutKernelFiles(WorkspaceReader):
 
 def workspace_of(options: argparse.Namespace) -> Workspace:
     """The workspace to import into, without its kernels."""
-    return read_workspace(workspace_at(options), {}, _WithoutKernelFiles())
+    return without_kernels(workspace_at(options))
 
 
-def read_python(path: Path) -> str:
-    """The text of a Python file, which is never run. Raises CkwatchError."""
+def without_kernels(root: Path) -> Workspace:
+    """The workspace at `root` without its kernels."""
+    return read_workspace(root, {}, _WithoutKernelFiles())
+
+
+def read_source(path: Path) -> str:
+    """The text of a source file, which is never run. Raises CkwatchError."""
     try:
         return read_file(path).decode("utf-8-sig")
     except OSError as error:

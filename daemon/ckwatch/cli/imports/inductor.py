@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import ckwatch_templates
-from ckwatch.cli.imports.files import read_python, workspace_of, write_files
+from ckwatch.cli.imports.files import read_source, workspace_of, write_files
 from ckwatch.cli.imports.template_strings import (
     TemplateString,
     TemplateStringError,
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the template and its kernel file, and say what was taken and what was not."""
     workspace = workspace_of(options)
     try:
-        strings = template_strings(read_python(options.file))
+        strings = template_strings(read_source(options.file))
         chosen = chosen_string(strings, options.name)
     except TemplateStringError as error:
         place = f"{options.file}:{error.line}" if error.line else str(options.file)

@@ -1,0 +1,320 @@
+"""`__global__` functions of a source: their parameters, what they do with pointers, and how the file launches them.
+
+Read from the text alone, so that a file can be read whose headers are not there. What is not plain says so: nothing is
+guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ckwatch.cli.imports.source_text import closing, elements, line_of, masked, namespaces, one_line, split_list
+
+_GLOBAL = re.compile(r"\b__global__\b")
+_WORD_OR_OPENING = re.compile(r"[A-Za-z_]\w*|[({;<]")
+_QUALIFIERS = re.compile(r"\b(?:volatile|register|__restrict__|__restrict|restrict|RESTRICT|__grid_constant__)\b")
+_TYPE_WORDS = frozenset(
+    ("int", "long", "short", "char", "unsigned", "float", "double", "bool", "half", "int64_t", "int32_t")
+)
+_LAUNCH_BOUNDS = re.compile(r"\b__launch_bounds__\s*\(")
+_DYNAMIC_SHARED = re.compile(
+    r"\bextern\s+(?:__align__\s*\([^)]*\)\s*)?__shared__\b|\bHIP_DYNAMIC_SHARED\b|\bSharedMemory\s*<"
+)
+
+
+class Access(StrEnum):
+    """What a kernel does with the elements behind a pointer, as far as its text shows."""
+
+    READ = "reads"
+    WRITE = "writes"
+    BOTH = "reads and writes"
+    UNKNOWN = "passes on"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelParameter:
+    """A parameter of a kernel. `type` is that of the elements of a pointer, without `const`; `note` is the comment
+    beside it. `pointers` counts the stars; `plain` is False for what is no value and no pointer."""
+
+    name: str
+    type: str
+    pointers: int = 0
+    const: bool = False
+    default: str | None = None
+    note: str = ""
+    plain: bool = True
+    access: Access = Access.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTemplateParameter:
+    """`typename T`, `int BLOCK = 256`. `kind` is what stands before the name."""
+
+    name: str
+    kind: str
+    default: str | None = None
+
+    @property
+    def is_type(self) -> bool:
+        """Return True for a parameter that stands for a type."""
+        return self.kind in ("typename", "class")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A launch of a kernel in the same file: its template arguments, grid, block, bytes of LDS and arguments, all as
+    text; `start` is its offset."""
+
+    line: int
+    start: int
+    templates: tuple[str, ...] | None
+    grid: str
+    block: str
+    shared: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HipKernel:
+    """A `__global__` function. `start` and `end` are offsets of the whole definition."""
+
+    name: str
+    scope: tuple[str, ...]
+    line: int
+    templates: tuple[KernelTemplateParameter, ...]
+    parameters: tuple[KernelParameter, ...]
+    launch_bounds: str = ""
+    dynamic_shared: bool = False
+    launches: tuple[Launch, ...] = ()
+    start: int = 0
+    end: int = 0
+
+
+def hip_kernels(text: str) -> list[HipKernel]:
+    """The kernels that a file defines, in its order."""
+    code = masked(text)
+    found = [kernel for one in _GLOBAL.finditer(code) if (kernel := _kernel(text, code, one.start())) is not None]
+    return [_with_launches(code, kernel) for kernel in found]
+
+
+def _kernel(text: str, code: str, start: int) -> HipKernel | None:
+    """The kernel whose `__global__` is at `start`; None where it is only declared, or no function."""
+    opening = _parameter_list(code, start)
+    if opening is None:
+        return None
+    name, at = opening
+    end = closing(code, at)
+    body = re.compile(r"\s*(?:noexcept\s*)?\{").match(code, end + 1) if end > 0 else None
+    if body is None:
+        return None
+    body_end = closing(code, body.end() - 1)
+    if body_end < 0:
+        body_end = len(code)
+    inside = code[body.end() : body_end]
+    begin = _beginning(code, start)
+    head = code[begin:at]
+    bounds = _LAUNCH_BOUNDS.search(head)
+    return HipKernel(
+        name=name,
+        scope=namespaces(code, begin),
+        line=line_of(code, start),
+        templates=_template_parameters(head),
+        parameters=tuple(_parameters(text, code, at + 1, end, inside)),
+        launch_bounds=one_line(head[bounds.end() : closing(head, bounds.end() - 1)]) if bounds else "",
+        dynamic_shared=_DYNAMIC_SHARED.search(inside) is not None,
+        start=begin,
+        end=body_end,
+    )
+
+
+def _parameter_list(code: str, start: int) -> tuple[str, int] | None:
+    """The name of the function declared at `start`, and where its parameters open."""
+    at, word = start, ""
+    while (found := _WORD_OR_OPENING.search(code, at)) is not None:
+        text = found[0]
+        if text in "{;":
+            return None
+        if text == "<":
+            at, word = closing(code, found.start()) + 1, ""
+            if not at:
+                return None
+        elif text == "(":
+            end = closing(code, found.start())
+            if end < 0:
+                return None
+            if (
+                word
+                and not word.startswith("__")
+                and not re.match(r"\s*\(", code[end + 1 : end + 20])
+                and not re.match(r"\s*(?:static\b|void\b|__global__\b|__)", code[end + 1 : end + 30])
+            ):
+                return word, found.start()
+            at, word = end + 1, ""
+        else:
+            at, word = found.end(), text
+    return None
+
+
+def _beginning(code: str, start: int) -> int:
+    """Where the declaration around `start` begins: behind the last statement, scope or directive."""
+    begin = max(code.rfind(character, 0, start) for character in ";{}")
+    directive = list(re.finditer(r"^[ \t]*#(?:[^\n])*\n", code[begin + 1 : start], re.MULTILINE))
+    return begin + 1 + (directive[-1].end() if directive else 0)
+
+
+def _template_parameters(head: str) -> tuple[KernelTemplateParameter, ...]:
+    found = re.search(r"\btemplate\s*<", head)
+    if found is None:
+        return ()
+    end = closing(head, found.end() - 1)
+    parameters = []
+    for one in elements(head[found.end() : end]):
+        declared, _, default = _at_equals(one)
+        pointer = re.search(r"\(\s*\*\s*(\w+)\s*\)", declared)
+        name = pointer[1] if pointer else re.search(r"(\w+)\s*$", declared)
+        if name is None:
+            continue
+        called = name if isinstance(name, str) else name[1]
+        kind = declared if pointer else declared[: declared.rfind(called)].strip()
+        if kind:  # one without a name is nothing that can be said
+            parameters.append(KernelTemplateParameter(called, kind, default or None))
+    return tuple(parameters)
+
+
+def _at_equals(text: str) -> tuple[str, str, str]:
+    """A declaration and its default, parted at the `=` outside brackets."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character in "(<[{") - (character in ")>]}")
+        if character == "=" and depth <= 0 and text[at + 1 : at + 2] != "=" and text[at - 1] not in "<>!=":
+            return text[:at].strip(), "=", text[at + 1 :].strip()
+    return text.strip(), "", ""
+
+
+def _parameters(text: str, code: str, start: int, end: int, body: str) -> list[KernelParameter]:
+    bounds = [(start + first, start + last) for first, last in split_list(_without_directives(code[start:end]))]
+    found = []
+    for number, (first, last) in enumerate(bounds):
+        declared, _, default = _at_equals(one_line(_without_directives(code[first:last])))
+        if declared in ("", "void"):
+            continue
+        following = bounds[number + 1][0] if number + 1 < len(bounds) else end
+        note = _note(text[last:following] if number + 1 < len(bounds) else text[last : end + 200])
+        found.append(_parameter(number, declared, default or None, note, body))
+    return found
+
+
+def _without_directives(code: str) -> str:
+    return re.sub(r"^[ \t]*#[^\n]*", lambda line: " " * len(line[0]), code, flags=re.MULTILINE)
+
+
+def _note(behind: str) -> str:
+    """The comment on a parameter's own line."""
+    found = re.match(r"[ \t,){]*(?://+|/\*)[!/<*]*[ \t]*([^\n]*?)[ \t]*(?:\*/|\n|$)", behind)
+    return found[1].strip() if found else ""
+
+
+def _parameter(number: int, declared: str, default: str | None, note: str, body: str) -> KernelParameter:
+    text = one_line(_QUALIFIERS.sub(" ", declared))
+    array = re.fullmatch(r"(.*?\w)\s*\[[^\]]*\]", text)
+    if array:
+        text = array[1]
+    named = re.fullmatch(r"(.*?[\s*&>])(\w+)", text)
+    if named is None or named[2] in _TYPE_WORDS:
+        kind, name = text, f"argument_{number}"
+    else:
+        kind, name = named[1].strip(), named[2]
+    pointers = kind.count("*") + bool(array)
+    plain = "&" not in kind and "(" not in kind and "..." not in kind
+    pointee = kind.split("*", 1)[0]
+    const = re.search(r"\bconst\b", pointee) is not None
+    element = one_line(re.sub(r"\b(?:const|struct)\b", " ", pointee))
+    access = _access(name, body) if pointers else Access.READ
+    return KernelParameter(name, element, pointers, const, default, note, plain, access)
+
+
+def _access(name: str, body: str) -> Access:
+    """What the body of a kernel does with the elements behind a pointer."""
+    reads = writes = False
+    for found in re.finditer(rf"(?<![\w.])(?<!->){re.escape(name)}\b(?!\s*::)", body):
+        before, at = body[: found.start()].rstrip(), found.end()
+        behind = re.compile(r"\s*(\[|\+=|-=)?").match(body, at)
+        operator = behind[1] if behind else None
+        if operator in ("+=", "-="):
+            continue  # the pointer itself moves
+        if re.search(r"\batomic\w+\s*\(\s*&?$", before):
+            reads = writes = True
+            continue
+        if operator != "[" or (before.endswith("&") and not before.endswith("&&")):
+            return Access.UNKNOWN
+        end = closing(body, behind.end() - 1) if behind else -1
+        after = re.compile(r"(?:\s*\.\w+)*\s*(=(?!=)|[-+*/|&^%]=|<<=|>>=|\+\+|--)?").match(body, end + 1)
+        assigned = after[1] if after else None
+        if before.endswith(("++", "--")):
+            assigned = "++"
+        writes |= assigned is not None
+        reads |= assigned != "="
+    if not reads and not writes:
+        return Access.UNKNOWN
+    return Access.BOTH if reads and writes else Access.WRITE if writes else Access.READ
+
+
+def _with_launches(code: str, kernel: HipKernel) -> HipKernel:
+    launches = [*_chevrons(code, kernel.name), *_launch_calls(code, kernel.name)]
+    outside = [one for one in launches if not kernel.start <= one.start <= kernel.end]
+    return HipKernel(**{**_fields(kernel), "launches": tuple(sorted(outside, key=lambda one: one.start))})
+
+
+def _fields(kernel: HipKernel) -> Mapping[str, object]:
+    return {name: getattr(kernel, name) for name in kernel.__dataclass_fields__}
+
+
+def _chevrons(code: str, name: str) -> list[Launch]:
+    found = []
+    for one in re.finditer(rf"\b{re.escape(name)}\b\s*(?=<)", code):
+        at, templates = one.end(), None
+        if not code.startswith("<<<", at):
+            end = closing(code, at)
+            if end < 0:
+                continue
+            templates = tuple(elements(code[at + 1 : end]))
+            spaces = re.compile(r"\s*").match(code, end + 1)
+            at = spaces.end() if spaces else end + 1
+        if not code.startswith("<<<", at) or (end := code.find(">>>", at)) < 0:
+            continue
+        call = re.compile(r"\s*\(").match(code, end + 3)
+        last = closing(code, call.end() - 1) if call else -1
+        if call is None or last < 0:
+            continue
+        found.append(
+            _launch(code, one.start(), templates, elements(code[at + 3 : end]), elements(code[call.end() : last]))
+        )
+    return found
+
+
+def _launch_calls(code: str, name: str) -> list[Launch]:
+    """`hipLaunchKernelGGL(kernel<…>, grid, block, shared, stream, …)`, with or without HIP_KERNEL_NAME."""
+    found = []
+    for one in re.finditer(r"\b(?:hipLaunchKernelGGL|hipLaunchKernel)\s*\(", code):
+        last = closing(code, one.end() - 1)
+        words = elements(code[one.end() : last]) if last > 0 else []
+        kernel = (
+            re.fullmatch(r"(?:HIP_KERNEL_NAME\s*\()?\s*\(?\s*(?:\w+\s*::\s*)*(\w+)\s*(?:<(.*)>)?\s*\)*", words[0])
+            if words
+            else None
+        )
+        if kernel is None or kernel[1] != name or len(words) < 5:
+            continue
+        templates = None if kernel[2] is None else tuple(elements(kernel[2]))
+        found.append(_launch(code, one.start(), templates, words[1:5], words[5:]))
+    return found
+
+
+def _launch(
+    code: str, start: int, templates: tuple[str, ...] | None, shape: Sequence[str], arguments: Sequence[str]
+) -> Launch:
+    grid, block, shared = (shape[at] if len(shape) > at else "" for at in range(3))
+    return Launch(line_of(code, start), start, templates, grid, block, shared or "0", tuple(arguments))

@@ -1,0 +1,221 @@
+"""Grid, block and template arguments of a kernel from a launch in its file, in terms of the kernel's own arguments.
+
+Names of the function that launches are followed to their declarations: what is passed to the kernel has the kernel's
+name, a variable with one value is that value, and a whole number that comes from elsewhere is a size of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ckwatch.cli.imports.hip_kernels import HipKernel, Launch
+from ckwatch.cli.imports.source_text import closing, elements, one_line
+
+_DEPTH = 8
+_MACRO = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(?:\(([^)]*)\))?")
+_NAME = re.compile(r"(?<![\w.])(?<!->)(?<!::)[A-Za-z_]\w*(?!\w)(?!\s*(?:::|\())")
+_MEMBER = re.compile(r"(?<=[\w)\]])\s*(?:\.(?!\d)|->)")
+_INTEGER = (
+    r"(?:u?int(?:8|16|32|64)_t|(?:std::)?size_t|(?:unsigned|signed)(?:\s+(?:int|long|short))?|int|uint|auto"
+    r"|long(?:\s+long)?(?:\s+int)?)"
+)
+_KEPT = frozenset(
+    ("true", "false", "sizeof", "int", "unsigned", "float", "double", "long", "size_t", "bool", "dim3", "nullptr")
+)
+_CAST = re.compile(r"\(\s*(?:const\s+)?[\w:]+\s*\)\s*(?=[\w(])|\bstatic_cast\s*<[^<>]*>")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """A launch as the kernel's file says it. `sizes` are names of its own, which no argument of the kernel has.
+
+    None stands for what cannot be known; `why` says it, by `Grid`, `Block`, `SharedBytes` or a template parameter.
+    """
+
+    line: int
+    grid: str | None
+    block: str | None
+    shared: str | None
+    templates: Mapping[str, str]
+    sizes: tuple[str, ...]
+    why: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_complete(self) -> bool:
+        """Return True if nothing is left open."""
+        return not self.why
+
+
+class _UnknownError(ValueError):
+    """Why an expression cannot be said in the kernel's terms."""
+
+
+def kernel_launch(text: str, code: str, kernel: HipKernel, launch: Launch) -> KernelLaunch:
+    """Say a launch in the kernel's own terms; `code` is the masked `text`."""
+    scope = _Scope(_region(text, code, launch.start), kernel, launch)
+    why: dict[str, str] = {}
+
+    def said(key: str, expression: str) -> str | None:
+        try:
+            return scope.expression(expression, triple=key != "SharedBytes", sizes=key == "Grid")
+        except _UnknownError as error:
+            why[key] = f"line {launch.line} launches with {expression}, and {error}"
+            return None
+
+    grid = said("Grid", launch.grid)
+    block = said("Block", launch.block)
+    shared = said("SharedBytes", launch.shared)
+    templates: dict[str, str] = {}
+    for parameter, given in zip(kernel.templates, launch.templates or (), strict=False):
+        try:
+            templates[parameter.name] = scope.constant(given)
+        except _UnknownError:
+            why[parameter.name] = f"line {launch.line} launches with {given}"
+    return KernelLaunch(launch.line, grid, block, shared, templates, tuple(scope.sizes), why)
+
+
+def _region(text: str, code: str, start: int) -> str:
+    """The text from the beginning of the function, or macro, that launches, to the launch."""
+    line = text.rfind("\n", 0, start)
+    if text[:line].rstrip("\r").endswith("\\") or re.match(r"[^\n]*\\\r?\n", text[start:]):
+        while line > 0 and text[:line].rstrip("\r").endswith("\\"):
+            line = text.rfind("\n", 0, line)
+        macro = _MACRO.match(code, line + 1)
+        used = re.compile(rf"(?<!define )\b{macro[1]}\s*\(").search(code, start) if macro else None
+        before = _region(text, code, used.start()) if used else ""
+        return f"{before}\n{code[line + 1 : start]}"
+    opened: list[int] = []
+    for found in re.finditer(r"[{}]", code[:start]):
+        if found[0] == "{":
+            head = code[max(code.rfind(one, 0, found.start()) for one in ";{}") + 1 : found.start()]
+            opened.append(-1 if re.search(r"\bnamespace\b|\bextern\s*$", head) else found.start())
+        elif opened:
+            opened.pop()
+    first = next((at for at in opened if at >= 0), start)
+    return code[max(code.rfind(one, 0, first) for one in ";{}") + 1 : start]
+
+
+class _Scope:
+    """The names at a launch."""
+
+    def __init__(self, region: str, kernel: HipKernel, launch: Launch) -> None:
+        self._region = region
+        self.sizes: dict[str, None] = {}
+        self._takes_sizes = False
+        self._passed: dict[str, str] = {}
+        for parameter, given in zip(kernel.parameters, launch.arguments, strict=False):
+            plain = _CAST.sub("", given).strip(" ()")
+            if not parameter.pointers and re.fullmatch(r"[A-Za-z_]\w*", plain):
+                self._passed.setdefault(plain, parameter.name)
+        for one, given in zip(kernel.templates, launch.templates or (), strict=False):
+            if re.fullmatch(r"[A-Za-z_]\w*", given):
+                self._passed.setdefault(given, one.name)
+        self._given = {
+            word
+            for words in re.findall(
+                r"#[ \t]*define[ \t]+\w+\(([^)]*)\)|\btemplate\s*<([^;{]*?)>\s*(?:static|void|inline|auto)", region
+            )
+            for word in re.findall(r"\w+", " ".join(words))
+        }
+        self._taken = {one.name for one in (*kernel.parameters, *kernel.templates)}
+
+    def expression(self, text: str, *, triple: bool, sizes: bool) -> str:
+        """The text in the kernel's terms; with `triple` as the arguments of a `dim3`, with `sizes` also in terms of
+        whole numbers that the kernel does not get. Raises _UnknownError."""
+        self._takes_sizes = sizes
+        text = one_line(text)
+        if triple:
+            text = self._triple(text)
+        return ", ".join(_unwrapped(self._said(one, 0)) for one in elements(text))
+
+    def constant(self, text: str) -> str:
+        """A template argument that is written out. Raises _UnknownError."""
+        if re.search(r"\w+_t\b", text) and not re.fullmatch(r"u?int\d+_t|size_t", text):
+            raise _UnknownError("a type by another name")
+        return _unwrapped(self._said(text, 0, constant=True))
+
+    def _triple(self, text: str) -> str:
+        direct = re.fullmatch(r"dim3\s*[({](.*)[)}]", text)
+        if direct:
+            return direct[1]
+        if not re.fullmatch(r"[A-Za-z_]\w*", text):
+            return text
+        name = re.escape(text)
+        declared = re.findall(rf"\bdim3\s+(?:const\s+)?{name}\s*(?=[({{=])", self._region)
+        if not declared:
+            return text
+        if len(declared) > 1 or re.search(
+            rf"(?<![\w.]){name}\s*(?:\.\s*[xyz]\s*)?[-+*/]?=(?!=)", _without_declaration(self._region, name)
+        ):
+            raise _UnknownError(f"`{text}` has several values")
+        found = re.search(rf"\bdim3\s+(?:const\s+)?{name}\s*([({{=])", self._region)
+        if found is None:
+            raise _UnknownError(f"`{text}` is not declared there")
+        if found[1] == "=":
+            return self._triple(one_line(self._region[found.end() : self._region.find(";", found.end())]))
+        end = closing(self._region, found.end() - 1)
+        return one_line(self._region[found.end() : end])
+
+    def _said(self, text: str, depth: int, *, constant: bool = False) -> str:
+        if _MEMBER.search(text):
+            raise _UnknownError("that is the value of an object of the host")
+        return _NAME.sub(lambda found: self._name(found[0], depth, constant=constant), text)
+
+    def _name(self, name: str, depth: int, *, constant: bool) -> str:
+        if name in _KEPT or name.endswith("_t"):
+            return name
+        if name in self._passed and not constant:
+            return self._passed[name]
+        if name in self._given:
+            raise _UnknownError(f"`{name}` is given to the code around it")
+        if name.isupper() and not self._declares(name):
+            return name
+        initial = self._initial(name)
+        if initial is not None and depth < _DEPTH:
+            try:
+                before = dict(self.sizes)
+                return _wrapped(self._said(initial, depth + 1, constant=constant))
+            except _UnknownError:
+                self.sizes = before
+        if constant:
+            raise _UnknownError(f"`{name}` is not written out")
+        if name not in self.sizes and not (self._takes_sizes and self._is_integer(name)):
+            raise _UnknownError(f"`{name}` is no argument of the kernel")
+        if name in self._taken:
+            raise _UnknownError(f"`{name}` is not the kernel's `{name}` there")
+        self.sizes[name] = None
+        return name
+
+    def _declares(self, name: str) -> bool:
+        return re.search(rf"\b{_INTEGER}\s+(?:const\s+)?{re.escape(name)}\b", self._region) is not None
+
+    def _initial(self, name: str) -> str | None:
+        """The only value of a variable; None where it has several, or none that is written out."""
+        pattern = rf"\b{_INTEGER}\s+(?:const\s+)?{re.escape(name)}\s*(?:=(?!=)\s*([^;]+);|[({{]([^;]+)[)}}]\s*;)"
+        found = re.findall(pattern, self._region)
+        others = re.findall(
+            rf"(?<![\w.]){re.escape(name)}\s*(?:[-+*/%]|<<|>>)?=(?!=)|\+\+\s*{re.escape(name)}\b|\b{re.escape(name)}\s*\+\+",
+            self._region,
+        )
+        if len(found) != 1 or len(others) > bool(found[0][0]):
+            return None
+        return one_line(found[0][0] or found[0][1])
+
+    def _is_integer(self, name: str) -> bool:
+        return re.search(rf"\b{_INTEGER}(?:\s+const)?\s+{re.escape(name)}\b", self._region) is not None
+
+
+def _without_declaration(region: str, name: str) -> str:
+    return re.sub(rf"\bdim3\s+(?:const\s+)?{name}\s*=?", " ", region)
+
+
+def _wrapped(text: str) -> str:
+    return text if re.fullmatch(r"[\w.:]+", text) else f"({_unwrapped(text)})"
+
+
+def _unwrapped(text: str) -> str:
+    while text.startswith("(") and closing(text, 0) == len(text) - 1:
+        text = text[1:-1].strip()
+    return text

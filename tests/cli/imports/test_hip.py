@@ -1,0 +1,237 @@
+"""`ckwatch import hip`: what follows from a source, what stays open, and that nothing is guessed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ckwatch.cli import main
+from ckwatch.cli.imports.hip_kernels import Access, hip_kernels
+from ckwatch.cli.imports.hip_types import ElementType, element_type, is_size, runtime_type
+from ckwatch.cli.imports.launches import kernel_launch
+from ckwatch.cli.imports.missing_headers import stand_ins
+from ckwatch.cli.imports.source_text import closing, elements, masked
+from ckwatch.model.errors import ToolchainError
+from ckwatch.workspace.loading import load_workspace
+
+Capture = pytest.CaptureFixture[str]
+
+SOURCE = """\
+#include <hip/hip_runtime.h>
+namespace rows {
+// Not a kernel: __global__ void nothing(int);
+template <typename T, int BLOCK = 256>
+__global__ void __launch_bounds__(BLOCK) scale(
+    T* __restrict__ out,         // [rows, n]
+    const T* __restrict__ x,     // [rows, n]
+    const float factor, const int n, bool negate) {
+  for (int i = threadIdx.x; i < n; i += BLOCK)
+    out[blockIdx.x * n + i] = x[blockIdx.x * n + i] * (T)(negate ? -factor : factor);
+}
+__global__ void add(float *y, const float x[], int size) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < size) y[i] += x[i];
+}
+}
+void launch(float* a, const float* b, int count, float f) {
+  constexpr int threads = 128;
+  const int columns = 64;
+  dim3 grid(count / columns);
+  rows::scale<float, threads><<<grid, threads, 0>>>(a, b, f, columns, false);
+  hipLaunchKernelGGL(rows::add, dim3((count + threads - 1) / threads), dim3(threads), 0, 0, a, b, count);
+}
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "ws").mkdir()
+    monkeypatch.chdir(tmp_path / "ws")
+    path = tmp_path / "src/scale.cu"
+    path.write_text(SOURCE)
+    return path
+
+
+def run(*words: str, status: int = 0) -> None:
+    def no_toolchain() -> None:
+        raise ToolchainError("no toolchain")
+
+    assert main(["import", "hip", *words], dependencies={"discover": no_toolchain}) == status
+
+
+def test_signatures_are_read_from_the_text() -> None:
+    scale, add = hip_kernels(SOURCE)
+    assert (scale.name, scale.scope, scale.line, scale.launch_bounds) == ("scale", ("rows",), 5, "BLOCK")
+    assert [(one.kind, one.name, one.default) for one in scale.templates] == [
+        ("typename", "T", None), ("int", "BLOCK", "256"),
+    ]  # fmt: skip
+    assert [(one.name, one.type, one.pointers, one.const) for one in scale.parameters] == [
+        ("out", "T", 1, False), ("x", "T", 1, True), ("factor", "float", 0, True), ("n", "int", 0, True),
+        ("negate", "bool", 0, False),
+    ]  # fmt: skip
+    assert [one.note for one in scale.parameters] == ["[rows, n]", "[rows, n]", "", "", ""]
+    assert [one.access for one in add.parameters[:2]] == [Access.BOTH, Access.READ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "access"),
+    [
+        ("p[i] = 1;", Access.WRITE),
+        ("x = p[i];", Access.READ),
+        ("p[i] == 1;", Access.READ),
+        ("p[i] *= 2;", Access.BOTH),
+        ("++p[i];", Access.BOTH),
+        ("p += i; p[0] = 1;", Access.WRITE),
+        ("atomicAdd(&p[i], 1);", Access.BOTH),
+        ("q = p;", Access.UNKNOWN),
+        ("f(&p[i]);", Access.UNKNOWN),
+        ("*p = 1;", Access.UNKNOWN),
+        ("s.p[i] = 1;", Access.UNKNOWN),
+    ],
+)
+def test_what_a_kernel_does_with_a_pointer(statement: str, access: Access) -> None:
+    (kernel,) = hip_kernels(f"__global__ void k(float* p, int i) {{ {statement} }}")
+    assert kernel.parameters[0].access is access
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "parameters"),
+    [
+        ("__global__ void k()", "k", []),
+        ('extern "C" __global__ void __launch_bounds__(64, 2) k(int a)', "k", ["a"]),
+        ("template <int N> __launch_bounds__(N * 2) static __global__ void k(int a, float)", "k", ["a", "argument_1"]),
+        ("template <int N> __global__ std::enable_if_t<(N > 0) && (N < 9)> k(int a)", "k", ["a"]),
+        ("__global__ __attribute__((amdgpu_waves_per_eu(2))) void k(const int a[4], int b = 3)", "k", ["a", "b"]),
+    ],
+)
+def test_heads_of_kernels(head: str, name: str, parameters: list[str]) -> None:
+    (kernel,) = hip_kernels(f"{head} {{ }}\n{head};")
+    assert kernel.name == name
+    assert [one.name for one in kernel.parameters] == parameters
+
+
+@pytest.mark.parametrize(
+    ("region", "launch", "grid", "block", "sizes"),
+    [
+        ("void f(int m) {", "k<<<m, 64>>>(p, m);", "n", "64", ()),
+        ("void f(int m, int r) {", "k<<<r, 64>>>(p, m);", "r", "64", ("r",)),
+        ("void f(int m) { int b = 64; dim3 g((m + b - 1) / b);", "k<<<g, b>>>(p, m);", "(n + 64 - 1) / 64", "64", ()),
+        ("void f(int m) { int b = 64; b = 32;", "k<<<m, b>>>(p, m);", "n", None, ()),
+        ("void f(int m) { dim3 g(m); g.y = 2;", "k<<<g, 64>>>(p, m);", None, "64", ()),
+        ("void f(Tensor t) { auto m = t.size(0);", "k<<<m, 64>>>(p, m);", "n", "64", ()),
+        ("void f(Tensor t, int m) {", "k<<<t.size(0), 64>>>(p, m);", None, "64", ()),
+        ("#define GO(B) \\\n  ", "k<<<1, B>>>(p, m)", "1", None, ()),
+        ("void f(int m) {", "k<<<dim3(m / 16, 2), BLOCKS>>>(p, m);", "n / 16, 2", "BLOCKS", ()),
+    ],
+)
+def test_launches_in_the_kernels_own_terms(
+    region: str, launch: str, grid: str | None, block: str | None, sizes: tuple[str, ...]
+) -> None:
+    text = f"__global__ void k(float* p, int n) {{ }}\n{region} {launch}\n"
+    (kernel,) = hip_kernels(text)
+    found = kernel_launch(text, masked(text), kernel, kernel.launches[0])
+    assert (found.grid, found.block, found.sizes) == (grid, block, sizes)
+    assert set(found.why) == {key for key, value in (("Grid", grid), ("Block", block)) if value is None}
+
+
+def test_types() -> None:
+    assert element_type("const half2") == ElementType("f16", 2)
+    assert element_type("c10::BFloat16") == ElementType("bf16")
+    assert element_type("unsigned char") == ElementType("u8")
+    assert element_type("float4") == ElementType("f32", 4)
+    assert element_type("uint16_t") is None
+    assert element_type("block_q4_0") is None
+    assert is_size("unsigned int")
+    assert not is_size("float")
+    assert runtime_type("__half") == "float"
+    assert runtime_type("uint3") is None
+
+
+def test_brackets_and_lists() -> None:
+    assert closing("f(a, (b), c) + d", 1) == 11
+    assert elements("a<b, c>(1, 2), x < y, z") == ["a<b, c>(1, 2)", "x < y", "z"]
+
+
+def test_what_is_open_is_an_error_at_its_place(source: Path, capsys: Capture) -> None:
+    run(str(source), "scale", "--json")
+    answer = json.loads(capsys.readouterr().out)
+    assert set(answer["open"]["scale"]) == {"out", "x"}
+    root = Path.cwd()
+    workspace = load_workspace(root)
+    assert not list(workspace.units)
+    lines = (root / "kernels/scale.kernel.toml").read_text().splitlines()
+    for one in workspace.errors:
+        assert one.code == "kernel-file/open-place"
+        assert lines[one.span.start.line][one.span.start.column :].startswith('["?"]')
+        assert "the source says: [rows, n]" in one.message
+    assert len(workspace.errors) == 2
+
+
+def test_answers_make_a_unit(source: Path, capsys: Capture) -> None:
+    run(str(source), "scale", "--set", "out=rows, n", "--set", "x=rows, n", "--set", "T=__half")
+    printed = capsys.readouterr().out
+    assert "nothing is open" in printed
+    (unit,) = load_workspace(Path.cwd()).units
+    assert unit.instance.parameters == {
+        "T": "__half", "BLOCK": 128, "Grid": "count / n", "Block": "BLOCK", "SharedBytes": "0",
+    }  # fmt: skip
+    operation = unit.kernel.operation
+    assert operation.size_arguments == ("n", "count", "rows")
+    assert operation.runtime_types == {"factor": "float", "negate": "bool"}
+    assert [tensor.dtype for tensor in operation.tensors] == ["f16", "f16"]
+    template = Path("templates/scale.hip.j2").read_text()
+    assert '#include "../../src/scale.cu"' in template
+    assert "rows::scale<" in template
+
+
+def test_a_reserved_name_is_another_argument(source: Path, capsys: Capture) -> None:
+    run(str(source), "add", "--set", "y=size_", "--set", "x=size_", "--set", "y.in_out=true")
+    (unit,) = load_workspace(Path.cwd()).units
+    assert unit.kernel.operation.size_arguments == ("size_",)
+    assert unit.instance.parameters["Grid"] == "(size_ + 128 - 1) / 128"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "several kernels"),
+        (["scal"], "did you mean `scale`?"),
+        (["scale", "--set", "outt=n"], "--set outt: nothing is called so"),
+        (["scale", "--set", "out"], "--set out is not NAME=VALUE"),
+        (["scale", "--set", "out=n +"], "`n +` is not a size"),
+        (["scale", "--set", "T=block_q4_0", "--set", "out.dtype=f17"], "there is no such dtype"),
+        (["add", "--set", "y.in_out=maybe"], "true or false is wanted"),
+        (["scale", "-I", "nowhere"], "there is no such folder"),
+        (["scale", "-p", "nowhere.json"], "cannot read nowhere.json"),
+    ],
+)
+def test_mistakes_are_said_and_write_nothing(source: Path, words: list[str], said: str, capsys: Capture) -> None:
+    run(str(source), *words, status=2)
+    assert said in capsys.readouterr().err
+    assert not list(Path.cwd().iterdir())
+
+
+def test_files_that_are_there_are_kept(source: Path, capsys: Capture) -> None:
+    run(str(source), "add")
+    path = Path("kernels/add.kernel.toml")
+    path.write_text("mine")
+    run(str(source), "add", status=2)
+    assert "already there" in capsys.readouterr().err
+    assert path.read_text() == "mine"
+
+
+def test_flags_come_from_a_compile_database(source: Path) -> None:
+    folder = source.parent
+    (folder / "include").mkdir()
+    entry = {"directory": str(folder), "file": "scale.cu", "command": "hipcc -Iinclude -DFAST=1 -O3 -c scale.cu"}
+    (folder / "compile_commands.json").write_text(json.dumps([entry]))
+    run(str(source), "add")
+    assert 'flags = ["-I../src/include", "-DFAST=1"' in Path("kernels/add.kernel.toml").read_text()
+
+
+def test_stand_ins_bring_what_they_include() -> None:
+    assert set(stand_ins(["torch/all.h"])) == {"torch/all.h", "torch_stand_in.h", "cuda_runtime.h"}
+    assert set(stand_ins(["cuda.h", "rocprim/rocprim.hpp"])) == {"cuda.h", "cuda_runtime.h"}
