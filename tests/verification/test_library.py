@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from ckwatch.model.errors import CkwatchError
-from ckwatch.system.async_processes import ExitReason, ProcessResult
+from ckwatch.system.async_processes import ExitReason, ProcessResult, run_process
 from ckwatch.verification import library as module
 from ckwatch.verification.library import COMPILE_FLAGS, KEPT, LIBRARY, build_library
+from references.wave_emulator import ALL_ARCHITECTURES, LANES, WaveEmulator, WaveState, recorded
+
+DATA = Path(__file__).parent.parent / "data" / "instructions"
 
 
 class FakeCompiler:
@@ -115,3 +122,29 @@ async def test_failures_are_told(tmp_path: Path, programs: dict[str, str]) -> No
     (tmp_path / "file").write_text("")
     with pytest.raises(CkwatchError, match="cannot be stored"):
         await build_library(tmp_path / "file", environment=programs, launch=FakeCompiler())
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
+async def test_what_gcc_builds_computes_the_same(tmp_path: Path, emulator: WaveEmulator) -> None:
+    """All other tests run what clang builds, where there is a toolchain."""
+
+    async def unoptimised(arguments: list[str], **options: Any) -> ProcessResult:  # which takes a fifth of the time
+        return await run_process(["-O0" if one == "-O3" else one for one in arguments], **options)
+
+    (tmp_path / "bin").mkdir()
+    clang, gcc = (tmp_path / "bin" / name for name in ("clang", "gcc"))
+    clang.write_text("#!/bin/sh\nexit 1\n")
+    clang.chmod(0o755)
+    gcc.symlink_to(str(shutil.which("gcc")))
+    environment = os.environ | {"PATH": f"{gcc.parent}:{os.defpath}"}
+    other = WaveEmulator(await build_library(tmp_path / "emulator", clang, environment=environment, launch=unoptimised))
+    random = np.random.default_rng(1)
+    for arch in ALL_ARCHITECTURES:
+        lines = [line for line in recorded(DATA, arch) if re.match("v_(?!mfma|smfmac|wmma|swmmac)", line)]
+        for line in lines[::20]:
+            # No NaN, whose bits are the compiler's choice.
+            halves = random.integers(0, 0x7000, (512, 2 * LANES), dtype=np.uint16)
+            state = WaveState(halves.view(np.uint32))
+            found, expected = (one.run([line], arch, state) for one in (other, emulator))
+            assert np.array_equal(found.vectors, expected.vectors), f"{arch}: {line}"
+            assert np.array_equal(found.scalars, expected.scalars), f"{arch}: {line}"

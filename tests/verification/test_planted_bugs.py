@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import anyio
 import pytest
 
 import ckwatch_templates
-from ckwatch.compile.toolchain.discover import discover
-from ckwatch.verification.library import build_library
 from planted_bugs.corpus import KINDS, Variant, bugs, twins
 from planted_bugs.judging import judge
 
 EVERYTHING = [*bugs(), *twins()]
 QUICK = [variant for variant in EVERYTHING if variant.quick]
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return anyio.run(build_library, tmp_path_factory.mktemp("emulator"), discover().clang)
 
 
 @pytest.mark.toolchain

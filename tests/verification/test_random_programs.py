@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-import anyio
 import pytest
 
 from ckwatch.compile.toolchain.discover import discover
-from ckwatch.verification.library import build_library
 from random_programs.execution import Programs, reduced
 from random_programs.programs import Generator, Kernel
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    toolchain = discover()
-    library = anyio.run(build_library, tmp_path_factory.mktemp("emulator"), toolchain.clang)
-    made = Programs(toolchain, library, tmp_path_factory.mktemp("programs"))
+def programs(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    made = Programs(discover(), library, tmp_path_factory.mktemp("programs"))
     yield made
     made.close()
 

@@ -16,19 +16,12 @@ from ckwatch.bench.job import VerifyJob
 from ckwatch.cli import main
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.verification import ProblemOutcome, VerificationOutcome
-from ckwatch.verification.library import build_library
 from ckwatch.verification.problems import trials_of
 from ckwatch.verification.session import verify
 from ckwatch.workspace.loading import load_workspace
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(1800)]
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("emulator")
-    return anyio.run(build_library, folder, discover().clang)
 
 
 def built(capsys: pytest.CaptureFixture[str], example: str, unit: str, arch: str) -> dict[str, Any]:
