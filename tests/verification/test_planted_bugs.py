@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import ckwatch_templates
 from planted_bugs.corpus import KINDS, Variant, bugs, twins
 from planted_bugs.judging import judge
 
@@ -25,7 +24,7 @@ def test_a_bug_is_found_at_its_line_and_its_twin_is_right(library: Path, variant
 def test_every_edit_of_a_template_fits_it() -> None:
     for variant in EVERYTHING:
         if not variant.is_header:
-            variant.edited((ckwatch_templates.ROOT / variant.file).read_text("utf-8"))
+            variant.edited(variant.template.read_text("utf-8"))
 
 
 def test_the_corpus_has_bugs_of_every_kind_and_their_twins() -> None:

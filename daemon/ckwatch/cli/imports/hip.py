@@ -19,7 +19,6 @@ from ckwatch.cli.imports.hip_workspace import AnswerError, Imported, KernelSourc
 from ckwatch.cli.imports.launches import KernelLaunch, kernel_launch
 from ckwatch.cli.imports.missing_headers import FOLDER, missing_headers, stand_ins
 from ckwatch.cli.imports.source_text import Constants, masked
-from ckwatch.cli.init import STARTER
 from ckwatch.cli.output import Output
 from ckwatch.cli.templates import own_folder
 from ckwatch.compile.toolchain.discover import discover
@@ -29,6 +28,7 @@ from ckwatch.system.user_files import is_there
 from ckwatch.workspace.discovery import FILE_NAME, find_workspace, in_workspace, working_folder
 from ckwatch.workspace.operations.custom import CustomOutputTable
 from ckwatch.workspace.problems import did_you_mean, join_names
+from ckwatch.workspace.starters import starters
 
 LISTED = 20
 _MAIN = re.compile(r"\bint\s+main\s*\(")
@@ -256,7 +256,7 @@ def _refuse_unused(answers: Mapping[str, str], chosen: Sequence[_Read], constant
 
 
 def _files(root: Path, templates: Path, made: Sequence[Imported], *, new: bool) -> dict[Path, str]:
-    files = {root / FILE_NAME: STARTER.joinpath(FILE_NAME).read_text("utf-8")} if new else {}
+    files = {root / FILE_NAME: starters()[0].folder.joinpath(FILE_NAME).read_text("utf-8")} if new else {}
     for one in made:
         files[templates / f"{one.name}.hip.j2"] = one.template
         files[root / "kernels" / f"{one.name}.kernel.toml"] = one.kernel_file
