@@ -564,23 +564,23 @@ FUNCTION(v_addc_co_u32) { add_carry(w, i, true, 0); }
 FUNCTION(v_subb_co_u32) { add_carry(w, i, true, 1); }
 FUNCTION(v_subbrev_co_u32) { add_carry(w, i, true, 2); }
 
-#define MAD_64(name, T, A, product)               \
+#define MAD_64(name, T, A, product, carry_out)    \
   FUNCTION(name) {                                \
     Source sa, sb, sc; Result d;                  \
-    uint64_t carry = 0;                           \
+    Lanes carries;                                \
     load_##A(w, i, 2, &sa);                       \
     load_##A(w, i, 3, &sb);                       \
     load_##T(w, i, 4, &sc);                       \
     EACH {                                        \
-      __int128 sum = (__int128)(product) + VALUE_##T(sc); \
+      uint64_t p = (uint64_t)(product), c = VALUE_U64(sc), sum = p + c; \
       SET_U64(d, sum);                            \
-      carry |= (uint64_t)((sum >> 64 & 1) != 0) << l; \
+      carries[l] = (uint32_t)(carry_out);         \
     }                                             \
     put_64(w, i, &d);                             \
-    put_mask(w, &i->operand[1], carry & EXEC_OF(w)); \
+    put_mask(w, &i->operand[1], lanes_not_zero(carries) & EXEC_OF(w)); \
   }
-MAD_64(v_mad_u64_u32, U64, U32, (uint64_t)VALUE_U32(sa) * VALUE_U32(sb))
-MAD_64(v_mad_i64_i32, I64, I32, (int64_t)VALUE_I32(sa) * VALUE_I32(sb))
+MAD_64(v_mad_u64_u32, U64, U32, (uint64_t)VALUE_U32(sa) * VALUE_U32(sb), sum < p)
+MAD_64(v_mad_i64_i32, I64, I32, (int64_t)VALUE_I32(sa) * VALUE_I32(sb), (sum ^ ((p ^ sum) & (c ^ sum))) >> 63) /* the sign of 65 bits */
 
 /* Whether a quotient of finite numbers is below the smallest normal one, whose exponent is given, or that one. */
 static bool is_denormal_quotient(double numerator, double denominator, int smallest, bool or_equal) {
