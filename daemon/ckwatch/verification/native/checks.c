@@ -803,12 +803,43 @@ void choose_looked_at(Instruction *i) {
   if (flags & (READS_SCC | WRITES_SCC)) look_at(i, VECTOR_REGISTERS + SCC, 1);
 }
 
-/* False for what changes the state of the wave or of the checks, or where it goes on. */
+static bool begins_with_any(const char *text, const char *const *beginnings) {
+  for (; *beginnings; beginnings++)
+    if (begins(text, *beginnings)) return true;
+  return false;
+}
+
+/* Memory instructions see to what they use, and leave nothing in doubt but what they load. */
+static bool is_access(const Instruction *i) {
+  static const char *const accesses[] = {"global_", "flat_", "buffer_", "scratch_", "ds_", "s_load_", "s_buffer_load_", NULL};
+  return i->row->flags & IS_MEMORY && begins_with_any(i->text, accesses);
+}
+
+/* False for what changes the state of the wave or where it goes on, or leaves in doubt what its operands do not say. */
 static bool stays_in_run(const Instruction *i) {
+  static const char *const others[] = {"s_set_gpr", "s_cbranch", "s_call", "s_barrier", "s_sendmsg", NULL};
+  if (is_access(i)) return true;
   if (i->row->flags & (IS_MEMORY | IS_BRANCH | ENDS_BLOCK) || i->parts) return false;
-  if (begins(i->text, "v_")) return true;
-  return begins(i->text, "s_") && !begins(i->text, "s_wait") && !begins(i->text, "s_set_gpr") &&
-         !begins(i->text, "s_cbranch") && !begins(i->text, "s_call") && !begins(i->text, "s_barrier") && !begins(i->text, "s_sendmsg");
+  return begins(i->text, "v_") || (begins(i->text, "s_") && !begins_with_any(i->text, others));
+}
+
+/* What a memory instruction may leave in doubt. */
+static void find_loaded(const Instruction *i, uint64_t registers[REGISTER_WORDS]) {
+  bool is_load = strstr(i->row->name, "load") || strstr(i->row->name, "read");
+  bool is_store = !i->row->results && (strstr(i->row->name, "store") || strstr(i->row->name, "write"));
+  memset(registers, 0, REGISTER_WORDS * sizeof *registers);
+  for (unsigned n = 0; is_access(i) && !is_store && n < i->operand_count; n++) {
+    const Operand *o = &i->operand[n];
+    if ((o->kind != VECTOR && o->kind != SCALAR) || (is_load && !(i->writes >> n & 1))) continue;
+    unsigned first = o->index + (o->kind == SCALAR ? VECTOR_REGISTERS : 0);
+    for (unsigned r = first; r < first + words_of(o) && r / 64 < REGISTER_WORDS; r++) registers[r / 64] |= 1ull << r % 64;
+  }
+}
+
+static bool any_in_both(const uint64_t *one, const uint64_t *other) {
+  uint64_t both = 0;
+  for (unsigned n = 0; n < REGISTER_WORDS; n++) both |= one[n] & other[n];
+  return both != 0;
 }
 
 void find_runs(Code *code) {
@@ -817,13 +848,23 @@ void find_runs(Code *code) {
   for (uint32_t n = code->count; n-- > 0;) {
     const Instruction *i = &code->instructions[n];
     Run *run = &code->runs[n];
+    uint64_t loaded[REGISTER_WORDS];
     bool ends = i->row->flags & (IS_BRANCH | ENDS_BLOCK) && !(i->row->flags & IS_MEMORY);
     if (!ends && !stays_in_run(i)) continue;
-    if (!ends) *run = run[1];
+    find_loaded(i, loaded);
+    bool waits = begins(i->text, "s_wait"); /* less is in doubt behind it */
+    if (!ends && !waits && !any_in_both(loaded, run[1].registers)) *run = run[1];
+    run->branches |= ends;
     run->length++;
     run->cost += i->cost;
     for (unsigned l = 0; l < LOOKED_AT; l++) run->registers[i->word[l]] |= i->looked_at[l];
   }
+  for (Run *run = code->runs; run < code->runs + code->count; run++)
+    for (unsigned n = 0; n < REGISTER_WORDS; n++) {
+      if (!run->registers[n]) continue;
+      run->word[run->words] = (uint8_t)n;
+      run->registers[run->words++] = run->registers[n];
+    }
 }
 
 void check_before(Wave *w, const Instruction *i) {

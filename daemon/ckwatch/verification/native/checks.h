@@ -99,7 +99,8 @@ static inline bool has_doubts(const WaveChecks *c, const Instruction *i) {
 static inline bool run_has_doubts(const WaveChecks *c, const Run *run) {
   _Static_assert(REGISTER_WORDS == ALWAYS + 1, "a run has the words that the checks have");
   uint64_t doubts = 0;
-  for (unsigned n = 0; n < REGISTER_WORDS; n++) doubts |= run->registers[n] & (c->any_undefined[n] | c->any_in_flight[n]);
+  for (unsigned n = 0; n < run->words; n++)
+    doubts |= run->registers[n] & (c->any_undefined[run->word[n]] | c->any_in_flight[run->word[n]]);
   return doubts != 0;
 }
 

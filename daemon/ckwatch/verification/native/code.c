@@ -21,6 +21,7 @@ void free_code(Code *code) {
   for (uint32_t n = 0; n < code->count; n++) free(code->instructions[n].parts);
   free(code->instructions);
   free(code->runs);
+  free(code->steps);
   free(code->texts);
   free(code);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine.h"
+#include "steps.h"
 
 
 static void execute_data(Wave *w, const Instruction *i) {
@@ -453,6 +453,9 @@ Code *decode(const char *disassembly, Arch arch, char **problem) {
   last->text = "the end of the code";
   last->address = code->text_bytes = code->count ? last[-1].address + last[-1].size : 0;
   last->target = -1;
+  code->steps = malloc((code->count + 1) * sizeof *code->steps);
+  if (!code->steps) abort();
+  for (uint32_t n = 0; n <= code->count; n++) choose_step(&code->steps[n], &code->instructions[n], n + 1);
   find_runs(code);
   return code;
 }

@@ -8,6 +8,7 @@
 #include "host_calls.h"
 #include "ordering.h"
 #include "paths.h"
+#include "steps.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -239,13 +240,31 @@ static int32_t slice_of(const Launch *launch) { return launch->is_cooperative ? 
 
 static const Instruction *last_of(const Wave *w) { return &w->code->instructions[w->next - 1]; }
 
+/* Returns how many of them were executed. */
+static inline uint32_t perform(Wave *w, const Run *run) {
+  const uint32_t behind = w->next + run->length;
+  const Step *first = &w->code->steps[w->next], *end = first + run->length, *s = first;
+  do {
+    s->perform(w, s);
+    s++;
+  } while (s < end && __builtin_expect(w->state == RUNNING, 1));
+  if (!run->branches && w->state == RUNNING) w->next = behind;
+  return (uint32_t)(s - first);
+}
+
 static void run_slice(Wave *w) {
-  const Instruction *code = w->code->instructions;
+  const Run *runs = w->code->runs;
   const int32_t slice = slice_of(w->launch);
   int32_t left = slice;
   uint32_t executed = 0;
   do {
-    const Instruction *i = &code[w->next++];
+    const Run *run = &runs[w->next];
+    if (run->length && (int32_t)run->cost < left) {
+      left -= (int32_t)run->cost;
+      executed += perform(w, run);
+      continue;
+    }
+    const Instruction *i = &w->code->instructions[w->next++];
     i->execute(w, i);
     executed++;
     left -= i->cost;
@@ -264,18 +283,11 @@ static void run_checked_slice(Wave *w) {
   for (uint32_t by_themselves = 0; __builtin_expect(w->state == RUNNING, 1) && left > 0;) {
     const Run *run = &runs[w->next];
     if (by_themselves) by_themselves--;
-    else if (run->length > 1 && !traced && (int32_t)run->cost < left) {
+    else if (run->length && !traced && (int32_t)run->cost < left) {
       if (run_has_doubts(w->checks, run)) by_themselves = run->length < 8 ? run->length - 1 : 7;
       else {
-        uint32_t rest = run->length;
-        const Instruction *i = &code[w->next];
-        do {
-          w->next++;
-          i->execute(w, i);
-          i++;
-        } while (--rest && __builtin_expect(w->state == RUNNING, 1));
         left -= (int32_t)run->cost;
-        executed += run->length - rest;
+        executed += perform(w, run);
         continue;
       }
     }

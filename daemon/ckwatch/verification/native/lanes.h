@@ -15,18 +15,26 @@
 
 /* ---- Masks: a bit for each lane ---------------------------------------------------------------------------------- */
 
+#if defined __AVX512F__ && defined __AVX512BW__
+#define WIDE_MASKS
+/* The masks of four chunks in one, without a way through vectors, which compilers make of shifts. */
+static inline uint64_t joined_masks(__mmask16 a, __mmask16 b, __mmask16 c, __mmask16 d) {
+  return _cvtmask64_u64(_mm512_kunpackd(_mm512_kunpackw(d, c), _mm512_kunpackw(b, a)));
+}
+#endif
+
 /* The lanes of a row whose word is not 0. */
 static inline uint64_t lanes_not_zero(const uint32_t *row) {
-  uint64_t lanes = 0;
-#ifdef __AVX512F__
-  for (unsigned l = 0; l < LANES; l += CHUNK) {
-    __m512i words = _mm512_loadu_si512(row + l);
-    lanes |= (uint64_t)_mm512_test_epi32_mask(words, words) << l;
-  }
+#ifdef WIDE_MASKS
+  __m512i a = _mm512_loadu_si512(row), b = _mm512_loadu_si512(row + CHUNK), c = _mm512_loadu_si512(row + 2 * CHUNK),
+          d = _mm512_loadu_si512(row + 3 * CHUNK);
+  return joined_masks(_mm512_test_epi32_mask(a, a), _mm512_test_epi32_mask(b, b), _mm512_test_epi32_mask(c, c),
+                      _mm512_test_epi32_mask(d, d));
 #else
+  uint64_t lanes = 0;
   for (unsigned l = 0; l < LANES; l++) lanes |= (uint64_t)(row[l] != 0) << l;
-#endif
   return lanes;
+#endif
 }
 
 /* Of two rows, `chosen` where the lane is one of `lanes`. */
@@ -79,14 +87,17 @@ typedef struct {
 
 static inline Layout layout_of(const uint32_t offset[LANES], unsigned bytes) {
   Layout layout = {0, 0};
-#ifdef __AVX512F__
+#ifdef WIDE_MASKS
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  __m512i in_a_row = _mm512_mullo_epi32(lane, _mm512_set1_epi32((int)bytes));
-  for (unsigned l = 0; l < LANES; l += CHUNK) {
-    __m512i behind = _mm512_sub_epi32(_mm512_loadu_si512(offset + l), _mm512_set1_epi32((int)offset[l]));
-    layout.apart |= (uint64_t)_mm512_test_epi32_mask(behind, behind) << l;
-    layout.irregular |= (uint64_t)_mm512_cmpneq_epu32_mask(behind, in_a_row) << l;
-  }
+  __m512i in_a_row = _mm512_mullo_epi32(lane, _mm512_set1_epi32((int)bytes)), behind[LANES / CHUNK];
+  for (unsigned n = 0; n < LANES / CHUNK; n++)
+    behind[n] = _mm512_sub_epi32(_mm512_loadu_si512(offset + n * CHUNK), _mm512_set1_epi32((int)offset[n * CHUNK]));
+#define APART(n) _mm512_test_epi32_mask(behind[n], behind[n])
+#define IRREGULAR(n) _mm512_cmpneq_epu32_mask(behind[n], in_a_row)
+  layout.apart = joined_masks(APART(0), APART(1), APART(2), APART(3));
+  layout.irregular = joined_masks(IRREGULAR(0), IRREGULAR(1), IRREGULAR(2), IRREGULAR(3));
+#undef APART
+#undef IRREGULAR
 #else
   for (unsigned l = 0; l < LANES; l++) {
     uint32_t behind = offset[l] - offset[l / CHUNK * CHUNK];

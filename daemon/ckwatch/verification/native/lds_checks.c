@@ -90,12 +90,22 @@ static void record(Wave *w, const Instruction *i, LdsOperationKind kind, uint32_
   o->number = ++s->operations;
   o->bytes = bytes;
   memcpy(o->offset, offset, sizeof o->offset);
+#ifdef __AVX512F__
+  __m512i low = (__m512i)s->low, high = (__m512i)s->high;
+  for (unsigned l = 0; l < LANES; l += CHUNK) {
+    __m512i at = _mm512_loadu_si512(offset + l);
+    low = _mm512_min_epu32(low, at);
+    high = _mm512_max_epu32(high, _mm512_add_epi32(at, _mm512_set1_epi32((int)bytes)));
+  }
+  s->low = (Chunk)low, s->high = (Chunk)high;
+#else
   for (unsigned l = 0; l < LANES; l += CHUNK) {
     Chunk at = *(const Chunk *)(offset + l), end = at + bytes;
     Chunk lower = (Chunk)(at < s->low), higher = (Chunk)(end > s->high);
     s->low = (at & lower) | (s->low & ~lower);
     s->high = (end & higher) | (s->high & ~higher);
   }
+#endif
 }
 
 /* Where nothing is special: every byte that is accessed was written by this wave, or before the last barrier. A chunk of
@@ -209,6 +219,46 @@ FOR_WORDS(Word1)
    : (bytes) == 1 ? access##_Word1(s, code, offset, layout, 1) \
                   : access##_Word4(s, code, offset, layout, bytes))
 
+/* Reads of dwords as `read_Word4` notes them; lanes whose places lie anyhow are looked at together. Bytes of two lanes that
+ * are one get the same. */
+#ifdef __AVX512F__
+ALWAYS_INLINE __m512i read_chunk(LdsShadow *s, __m512i own, uint32_t at) {
+  __m512i readers = _mm512_loadu_si512(s->readers + at);
+  if (_mm512_test_epi32_mask(_mm512_andnot_si512(readers, own), own))
+    _mm512_storeu_si512(s->readers + at, _mm512_or_si512(readers, own));
+  return _mm512_andnot_si512(own, _mm512_loadu_si512(s->writers + at));
+}
+
+ALWAYS_INLINE __m512i read_lanes(LdsShadow *s, __m512i own, __m512i at) {
+  __m512i readers = _mm512_i32gather_epi32(at, s->readers, 1);
+  __mmask16 missing = _mm512_test_epi32_mask(_mm512_andnot_si512(readers, own), own);
+  if (missing) _mm512_mask_i32scatter_epi32(s->readers, missing, at, _mm512_or_si512(readers, own), 1);
+  return _mm512_andnot_si512(own, _mm512_i32gather_epi32(at, s->writers, 1));
+}
+
+ALWAYS_INLINE bool read_dwords(LdsShadow *s, uint8_t code, const uint32_t offset[LANES], const Layout *layout,
+                               unsigned words) {
+  const __m512i own = _mm512_set1_epi8((char)code);
+  __m512i foreign = _mm512_setzero_si512();
+  uint64_t in_places = 0;
+  for (unsigned l = 0; l < LANES; l += CHUNK) {
+    bool row = is_row(layout, l);
+    if (l && offset[l] == offset[l - CHUNK] && row && is_row(layout, l - CHUNK)) continue;
+    if (row)
+      for (unsigned k = 0; k < words; k++) foreign = _mm512_or_si512(foreign, read_chunk(s, own, offset[l] + 64 * k));
+    else if (is_one_place(layout, l)) in_places |= read_place_Word4(s, EACH_BYTE * code, offset[l], 4 * words);
+    else
+      for (unsigned k = 0; k < words; k++) {
+        __m512i at = _mm512_add_epi32(_mm512_loadu_si512(offset + l), _mm512_set1_epi32((int)(4 * k)));
+        foreign = _mm512_or_si512(foreign, read_lanes(s, own, at));
+      }
+  }
+  return !in_places && !_mm512_test_epi32_mask(foreign, foreign);
+}
+#else
+#define read_dwords(s, code, offset, layout, words) read_Word4(s, code, offset, layout, 4 * (words))
+#endif
+
 /* No two lanes write the same byte. */
 static bool are_apart(LdsShadow *s, const uint32_t offset[LANES], uint64_t lanes, unsigned bytes) {
   uint32_t near = 0, shared = 0, all = bytes;
@@ -226,6 +276,13 @@ static bool is_usual(Wave *w, LdsAccess access, int counter, const uint32_t offs
                      uint64_t lanes, unsigned bytes) {
   LdsShadow *s = w->group->lds_shadow;
   if (access == LDS_ATOMIC) return false;
+  if (access == LDS_READ && bytes >= 4) {
+    uint8_t code = code_of[w->id];
+    return bytes == 4    ? read_dwords(s, code, offset, layout, 1)
+           : bytes == 8  ? read_dwords(s, code, offset, layout, 2)
+           : bytes == 16 ? read_dwords(s, code, offset, layout, 4)
+                         : read_dwords(s, code, offset, layout, bytes / 4);
+  }
   if (access == LDS_READ) return BY_BYTES(read, s, code_of[w->id], offset, layout, bytes);
   if (!are_apart(s, offset, lanes, bytes)) return false;
   if (counter == VM) return lanes == ~0ull && BY_BYTES(direct, s, (uint8_t)w->id, offset, layout, bytes);

@@ -10,6 +10,7 @@
  *   matrix.c         MFMA                                    scalar_memory.c  SMEM
  *   rdna.c           RDNA's own                              atomics.c        what atomics leave in memory
  *   rdna4.c          gfx12's own                             wmma.c           WMMA and SWMMAC
+ *   steps.c          instructions with operands resolved
  *
  *   checks.c         undefined values, waits                 access.c         lanes ↔ places in memory
  *   ordering.c       races between workgroups                code.c           decoded code, and what leaves it
@@ -101,6 +102,8 @@ typedef struct {
 typedef struct Wave Wave;
 typedef struct Instruction Instruction;
 typedef void Execute(Wave *, const Instruction *);
+typedef struct Step Step; /* steps.h */
+typedef void Perform(Wave *, const Step *);
 
 /* What the checks have to know of an instruction. */
 enum {
@@ -133,6 +136,7 @@ typedef struct {
   uint16_t flags;
   uint8_t result_type;
   uint32_t detail; /* for the handler: width in bytes, a matrix shape's index, … */
+  Perform *perform; /* the same for operands without modifiers; NULL where there is only `execute` */
 } Row;
 
 enum { LOOKED_AT = 4 };
@@ -175,16 +179,21 @@ struct Instruction {
 };
 
 /* ---- Code ------------------------------------------------------------------------------------------------------- */
-/* Instructions from one on that follow each other and do nothing that the checks have to see but use registers. */
+/* Instructions from one on that follow each other and do nothing that the checks have to see but use registers, none of
+ * which one of them loads. */
 enum { REGISTER_WORDS = VECTOR_REGISTERS / 64 + 4 };
 typedef struct {
-  uint64_t registers[REGISTER_WORDS]; /* bits of all that they read or write, as in looked_at */
+  uint64_t registers[REGISTER_WORDS]; /* bits of all that they read or write, as in looked_at: */
+  uint8_t word[REGISTER_WORDS];       /* of the first `words` the others, of which none is 0 */
+  uint8_t words;
+  bool branches; /* the last one may lead elsewhere */
   uint32_t length, cost;
 } Run;
 
 typedef struct {
   Instruction *instructions; /* in the order of addresses */
-  Run *runs; /* of each instruction */
+  Run *runs;   /* of each instruction */
+  Step *steps; /* the same */
   uint32_t count;
   uint32_t text_bytes;
   uint64_t text_address; /* where .text is in the code object's own addresses; once loaded, where it is in memory */

@@ -479,27 +479,75 @@ static inline void read_lane(Wave *w, const Instruction *i, RegionAccesses *a, u
   }
 }
 
-/* Of whole dwords that nothing writes, by a workgroup that has heard of no other: what most reads are. */
-static inline void note_reads(const GroupOrder *g, RegionAccesses *a, uint64_t n, unsigned words, Access mine) {
-  const uint64_t before = (uint64_t)g->ordering->before << GROUP_SHIFT, now = mine >> CLOCK_SHIFT;
-  for (Access(*reads)[2] = &a->reads[n], (*end)[2] = reads + words; reads < end; reads++) {
+/* Whole dwords, many at a time. Only what changes is written: other threads may be here, too. */
+#ifdef __AVX512F__
+static inline __m512i each(uint64_t value) { return _mm512_set1_epi64((long long)value); }
+
+static inline __mmask8 foreign_ones(const GroupOrder *g, __m512i accesses) {
+  __m512i group = _mm512_srli_epi64(accesses, GROUP_SHIFT), number = _mm512_sub_epi64(group, each(g->ordering->before + 1));
+  return _mm512_cmplt_epu64_mask(number, each(g->ordering->count)) & _mm512_cmpneq_epi64_mask(group, each(g->group));
+}
+#endif
+
+static inline bool any_foreign(const GroupOrder *g, const Access *a, unsigned count) {
+  bool foreign = false;
+#ifdef __AVX512F__
+  __mmask8 found = 0;
+  for (; count >= 8; a += 8, count -= 8) found |= foreign_ones(g, _mm512_loadu_si512(a));
+  foreign = found;
+#endif
+  for (; count; a++, count--) foreign |= is_foreign(g, seen(a));
+  return foreign;
+}
+
+/* Of whole dwords that no other workgroup writes, by a workgroup that has heard of no other: what most reads are. Where
+ * none writes at all, any read at this time will do; else it is as note_read has it. */
+static inline void note_reads(const GroupOrder *g, RegionAccesses *a, uint64_t n, unsigned words, Access mine, bool written) {
+  const Access same = written ? ~((Access)MOST_SITES << SITE_SHIFT | SAME_VALUE | IN_CACHE) : ~0ull << CLOCK_SHIFT;
+  Access(*reads)[2] = &a->reads[n], (*end)[2] = reads + words;
+#ifdef __AVX512F__
+  enum { FIRST = 0x55, SECOND = 0xaa };
+  for (; reads + 4 <= end; reads += 4) {
+    __m512i there = _mm512_loadu_si512(reads);
+    unsigned known = _mm512_testn_epi64_mask(_mm512_xor_si512(there, each(mine)), each(same));
+    known = (known & FIRST) | (written ? 0 : (known & SECOND) >> 1);
+    unsigned foreign = foreign_ones(g, there) & FIRST & ~known, own = FIRST & ~known & ~foreign;
+    if (own | foreign) _mm512_mask_storeu_epi64(reads, (__mmask8)(own | foreign << 1), each(mine));
+  }
+#endif
+  for (; reads < end; reads++) {
     Access first = (*reads)[0], other = (*reads)[1];
-    if (first >> CLOCK_SHIFT == now || other >> CLOCK_SHIFT == now) continue;
-    (*reads)[first >> GROUP_SHIFT != mine >> GROUP_SHIFT && first > before + (1ull << GROUP_SHIFT) - 1] = mine;
+    if (!((first ^ mine) & same) || (!written && !((other ^ mine) & same))) continue;
+    set(&(*reads)[is_foreign(g, first)], mine);
   }
 }
 
-static bool note_whole_reads(const GroupOrder *g, RegionAccesses *a, const Places *p, unsigned bytes, Access mine) {
-  uint64_t unaligned = 0, gaps = 0;
+/* Chunks of lanes whose places follow each other, or are one, are as one. */
+static inline unsigned lanes_of_place(const Places *p, unsigned lane, unsigned bytes) {
+  uint64_t gaps = 0, apart = 0;
+  for (unsigned l = 0; l < CHUNK; l++) {
+    gaps |= p->at[lane + l] ^ (p->at[lane] + l * bytes);
+    apart |= p->at[lane + l] ^ p->at[lane];
+  }
+  return !gaps ? CHUNK : !apart ? 1 : 0;
+}
+
+static bool note_whole_reads(const GroupOrder *g, RegionAccesses *a, const Places *p, unsigned bytes, Access mine,
+                             bool written) {
+  uint64_t unaligned = 0;
+  unsigned together[LANES / CHUNK], words = bytes / 4;
   for (int l = 0; l < LANES; l++) unaligned |= p->at[l];
   if ((unaligned | bytes) & 3) return false;
-  for (int l = 1; l < LANES; l++) gaps |= p->at[l] ^ (p->at[l - 1] + bytes);
+  for (unsigned l = 0; l < LANES; l += CHUNK) together[l / CHUNK] = lanes_of_place(p, l, bytes);
+  for (unsigned l = 0; written && l < LANES; l += CHUNK)
+    for (unsigned n = l; n < l + (together[l / CHUNK] ? 1 : CHUNK); n++)
+      if (any_foreign(g, &a->writes[p->at[n] / 4 - a->first_word], words * (together[l / CHUNK] ? together[l / CHUNK] : 1)))
+        return false;
   mine |= 15 << MASK_SHIFT;
-  if (!gaps) note_reads(g, a, p->at[0] / 4 - a->first_word, LANES * bytes / 4, mine);
-  else if (bytes == 16)
-    for (int l = 0; l < LANES; l++) note_reads(g, a, p->at[l] / 4 - a->first_word, 4, mine);
-  else
-    for (int l = 0; l < LANES; l++) note_reads(g, a, p->at[l] / 4 - a->first_word, bytes / 4, mine);
+  for (unsigned l = 0; l < LANES; l += CHUNK)
+    if (together[l / CHUNK]) note_reads(g, a, p->at[l] / 4 - a->first_word, words * together[l / CHUNK], mine, written);
+    else
+      for (unsigned n = l; n < l + CHUNK; n++) note_reads(g, a, p->at[n] / 4 - a->first_word, words, mine, written);
   return true;
 }
 
@@ -510,8 +558,7 @@ void order_read(Wave *w, const Instruction *i, const Region *region, const Place
   bool past_caches = passes_caches(w->launch, i), written = a->written > g->ordering->before;
   g->has_read = true;
   Access mine = access_by(g, i, past_caches ? BY_ATOMIC : 0);
-  if (!past_caches && !written && !g->acquired.count && lanes == p->lanes && note_whole_reads(g, a, p, bytes, mine))
-    return;
+  if (!past_caches && !g->acquired.count && lanes == p->lanes && note_whole_reads(g, a, p, bytes, mine, written)) return;
   unsigned lane;
   uint64_t before = 0;
   FOR_LANES(lane, lanes) {
@@ -619,10 +666,48 @@ void order_scalar_write(Wave *w, const Instruction *i, const Region *region, uin
   if (a) write_lane(w, i, a, at, bytes, values, -1, store_by(w, i));
 }
 
+static inline void set_all(Access *writes, Access mine, unsigned count, const uint32_t *before, const uint32_t *values) {
+  unsigned n = 0;
+#ifdef __AVX512F__
+  for (; n + 8 <= count; n += 8) {
+    __m256i there = _mm256_loadu_si256((const void *)(before + n)), value = _mm256_loadu_si256((const void *)(values + n));
+    __mmask8 same = _mm512_testn_epi64_mask(_mm512_cvtepu32_epi64(_mm256_xor_si256(there, value)), each(~0ull));
+    _mm512_storeu_si512(writes + n, _mm512_mask_or_epi64(each(mine), same, each(mine), each(SAME_VALUE)));
+  }
+#endif
+  for (; n < count; n++) set(&writes[n], mine | (before[n] == values[n] ? SAME_VALUE : 0));
+}
+
+/* Of whole dwords that no other workgroup has accessed, in chunks of lanes with places in a row. */
+static bool note_whole_writes(Wave *w, const Places *p, unsigned bytes, unsigned index, Access mine) {
+  const GroupOrder *g = w->group->order;
+  unsigned words = bytes / 4, count = words * CHUNK;
+  if (bytes & 3 || mine & BY_ATOMIC || p->partial || p->lanes != ~0ull) return false;
+  const Region *region = common_region(w, reach_of(p), bytes);
+  if (!region) return false;
+  RegionAccesses *a = begin_writes(w, region);
+  if (!a) return true;
+  for (unsigned l = 0; l < LANES; l += CHUNK) {
+    uint64_t n = p->at[l] / 4 - a->first_word;
+    if (p->at[l] & 3 || lanes_of_place(p, l, bytes) != CHUNK || any_foreign(g, a->writes + n, count) ||
+        any_foreign(g, a->reads[n], 2 * count))
+      return false;
+  }
+  mine |= 15 << MASK_SHIFT;
+  for (unsigned l = 0; l < LANES; l += CHUNK) {
+    uint32_t values[4 * CHUNK];
+    for (unsigned k = 0; k < words; k++)
+      for (unsigned n = 0; n < CHUNK; n++) values[n * words + k] = w->v[index + k][l + n];
+    set_all(a->writes + (p->at[l] / 4 - a->first_word), mine, count, (const uint32_t *)(uintptr_t)p->at[l], values);
+  }
+  return true;
+}
+
 void order_store(Wave *w, const Instruction *i, const Places *p, uint32_t detail, unsigned index) {
   unsigned lane, bytes = detail & BYTES;
   Access mine = store_by(w, i);
   w->group->order->is_storing = true;
+  if (note_whole_writes(w, p, bytes, index, mine)) return;
   const Region *region = NULL;
   RegionAccesses *a = NULL;
   FOR_LANES(lane, p->lanes & ~p->partial) {

@@ -3,14 +3,17 @@
 #include <stdlib.h>
 
 #include "host_calls.h"
-#include "values.h"
+#include "steps.h"
 
 #define S32(name) static void execute_##name(Wave *w, const Instruction *i)
+#define STEP(name) static void perform_##name(Wave *w, const Step *s)
 #define D (&i->operand[0])
 #define A32 scalar_operand(w, &i->operand[1])
 #define B32 scalar_operand(w, &i->operand[2])
 #define A64 scalar_operand_pair(w, &i->operand[1])
 #define B64 scalar_operand_pair(w, &i->operand[2])
+#define step_B32 step_scalar
+#define step_B64 step_pair
 #define SCC_OF (w->s[SCC])
 
 /* An expression over a, b with its type; `scc` after it sees the result as d. */
@@ -21,6 +24,13 @@
     (void)a, (void)b;                                      \
     scc_statement;                                         \
     put_scalar(w, D->index, d);                            \
+  }                                                        \
+  STEP(name) {                                             \
+    type a = (type)step_scalar(w, s, 0), b = (type)step_scalar(w, s, 1);\
+    uint32_t d = (uint32_t)(expression);                   \
+    (void)a, (void)b;                                      \
+    scc_statement;                                         \
+    w->s[s->result] = d;                                   \
   }
 #define SOP2_64(name, type, b_type, b_value, expression, scc_statement) \
   S32(name) {                                              \
@@ -30,6 +40,14 @@
     (void)a, (void)b;                                      \
     scc_statement;                                         \
     put_scalar_pair(w, D->index, d);                       \
+  }                                                        \
+  STEP(name) {                                             \
+    type a = (type)step_pair(w, s, 0);                     \
+    b_type b = (b_type)step_##b_value(w, s, 1);            \
+    uint64_t d = (uint64_t)(expression);                   \
+    (void)a, (void)b;                                      \
+    scc_statement;                                         \
+    put_step_pair(w, s, d);                                \
   }
 #define NOTHING (void)0
 #define NOT_ZERO SCC_OF = d != 0
@@ -125,6 +143,12 @@ S32(s_bfe_i64) {
     uint32_t d = (uint32_t)(expression);                   \
     scc_statement;                                         \
     put_scalar(w, D->index, d);                            \
+  }                                                        \
+  STEP(name) {                                             \
+    type a = (type)step_scalar(w, s, 0);                   \
+    uint32_t d = (uint32_t)(expression);                   \
+    scc_statement;                                         \
+    w->s[s->result] = d;                                   \
   }
 #define SOP1_64(name, type, expression, scc_statement)     \
   S32(name) {                                              \
@@ -132,6 +156,12 @@ S32(s_bfe_i64) {
     uint64_t d = (uint64_t)(expression);                   \
     scc_statement;                                         \
     put_scalar_pair(w, D->index, d);                       \
+  }                                                        \
+  STEP(name) {                                             \
+    type a = (type)step_pair(w, s, 0);                     \
+    uint64_t d = (uint64_t)(expression);                   \
+    scc_statement;                                         \
+    put_step_pair(w, s, d);                                \
   }
 #define SOP1_64_32(name, expression, scc_statement)        \
   S32(name) {                                              \
@@ -139,6 +169,12 @@ S32(s_bfe_i64) {
     uint32_t d = (uint32_t)(expression);                   \
     scc_statement;                                         \
     put_scalar(w, D->index, d);                            \
+  }                                                        \
+  STEP(name) {                                             \
+    uint64_t a = step_pair(w, s, 0);                       \
+    uint32_t d = (uint32_t)(expression);                   \
+    scc_statement;                                         \
+    w->s[s->result] = d;                                   \
   }
 static uint32_t reversed_32(uint32_t a) {
   uint32_t d = 0;
@@ -213,6 +249,12 @@ S32(s_bitreplicate_b64_b32) {
     put_scalar_pair(w, D->index, exec);                    \
     EXEC_OF(w) = (expression);                             \
     SCC_OF = EXEC_OF(w) != 0;                              \
+  }                                                        \
+  STEP(s_##name##_saveexec_b64) {                          \
+    uint64_t a = step_pair(w, s, 0), exec = EXEC_OF(w);    \
+    put_step_pair(w, s, exec);                             \
+    EXEC_OF(w) = (expression);                             \
+    SCC_OF = EXEC_OF(w) != 0;                              \
   }
 SAVE_EXEC(and, a & exec)
 SAVE_EXEC(or, a | exec)
@@ -267,7 +309,8 @@ S32(s_movreld_b64) { put_scalar_pair(w, relative(w, i, D), A64); }
 
 /* ---- SOPC ---------------------------------------------------------------------------------------------------------- */
 #define COMPARE(name, type, operator) \
-  S32(name) { SCC_OF = (type)scalar_operand(w, &i->operand[0]) operator(type) scalar_operand(w, &i->operand[1]); }
+  S32(name) { SCC_OF = (type)scalar_operand(w, &i->operand[0]) operator(type) scalar_operand(w, &i->operand[1]); } \
+  STEP(name) { SCC_OF = (type)step_scalar(w, s, 0) operator(type) step_scalar(w, s, 1); }
 #define COMPARE_ALL(type, suffix)             \
   COMPARE(s_cmp_eq_##suffix, type, ==)        \
   COMPARE(s_cmp_lg_##suffix, type, !=)        \
@@ -277,9 +320,13 @@ S32(s_movreld_b64) { put_scalar_pair(w, relative(w, i, D), A64); }
   COMPARE(s_cmp_le_##suffix, type, <=)
 COMPARE_ALL(int32_t, i32)
 COMPARE_ALL(uint32_t, u32)
+STEP(s_cmp_eq_u64) { SCC_OF = step_pair(w, s, 0) == step_pair(w, s, 1); }
 S32(s_cmp_eq_u64) { SCC_OF = scalar_operand_pair(w, &i->operand[0]) == scalar_operand_pair(w, &i->operand[1]); }
+STEP(s_cmp_lg_u64) { SCC_OF = step_pair(w, s, 0) != step_pair(w, s, 1); }
 S32(s_cmp_lg_u64) { SCC_OF = scalar_operand_pair(w, &i->operand[0]) != scalar_operand_pair(w, &i->operand[1]); }
+STEP(s_bitcmp0_b32) { SCC_OF = !(step_scalar(w, s, 0) >> (step_scalar(w, s, 1) & 31) & 1); }
 S32(s_bitcmp0_b32) { SCC_OF = !(scalar_operand(w, &i->operand[0]) >> (scalar_operand(w, &i->operand[1]) & 31) & 1); }
+STEP(s_bitcmp1_b32) { SCC_OF = step_scalar(w, s, 0) >> (step_scalar(w, s, 1) & 31) & 1; }
 S32(s_bitcmp1_b32) { SCC_OF = scalar_operand(w, &i->operand[0]) >> (scalar_operand(w, &i->operand[1]) & 31) & 1; }
 S32(s_bitcmp0_b64) { SCC_OF = !(scalar_operand_pair(w, &i->operand[0]) >> (scalar_operand(w, &i->operand[1]) & 63) & 1); }
 S32(s_bitcmp1_b64) { SCC_OF = scalar_operand_pair(w, &i->operand[0]) >> (scalar_operand(w, &i->operand[1]) & 63) & 1; }
@@ -287,8 +334,12 @@ S32(s_bitcmp1_b64) { SCC_OF = scalar_operand_pair(w, &i->operand[0]) >> (scalar_
 /* ---- SOPK: the immediate is in offset1 ------------------------------------------------------------------------------ */
 #define IMMEDIATE ((int32_t)(int16_t)i->offset1)
 #define UNSIGNED_IMMEDIATE ((uint32_t)i->offset1)
+#define STEP_IMMEDIATE ((int32_t)(int16_t)s->source[2])
+#define STEP_UNSIGNED_IMMEDIATE (s->source[2])
 #define COMPARE_K(name, type, operator, immediate) \
-  S32(name) { SCC_OF = (type)scalar_operand(w, &i->operand[0]) operator immediate; }
+  S32(name) { SCC_OF = (type)scalar_operand(w, &i->operand[0]) operator immediate; } \
+  STEP(name) { SCC_OF = (type)step_scalar(w, s, 0) operator STEP_##immediate; }
+STEP(s_movk_i32) { w->s[s->result] = (uint32_t)STEP_IMMEDIATE; }
 S32(s_movk_i32) { put_scalar(w, D->index, (uint32_t)IMMEDIATE); }
 S32(s_cmovk_i32) { if (SCC_OF) put_scalar(w, D->index, (uint32_t)IMMEDIATE); }
 COMPARE_K(s_cmpk_eq_i32, int32_t, ==, IMMEDIATE)
@@ -356,9 +407,11 @@ S32(s_trap) {
   report_and_stop(w, &f);
 }
 S32(s_sendmsg) { (void)i; answer_host_calls(w); }
+STEP(s_branch) { w->next = s->source[0]; }
 S32(s_branch) { branch(w, i); }
 #define BRANCH(name, condition) \
-  S32(s_cbranch_##name) { if (condition) branch(w, i); }
+  S32(s_cbranch_##name) { if (condition) branch(w, i); } \
+  STEP(s_cbranch_##name) { w->next = (condition) ? s->source[0] : s->next; }
 BRANCH(scc0, !SCC_OF)
 BRANCH(scc1, SCC_OF)
 BRANCH(vccz, vcc_lanes(w) == 0)
@@ -413,6 +466,10 @@ S32(s_set_gpr_idx_idx) { w->s[M0] = (w->s[M0] & ~255u) | (scalar_operand(w, &i->
 S32(s_set_gpr_idx_mode) { w->s[M0] = (w->s[M0] & 0xffff0fffu) | (uint32_t)(i->offset1 & 15) << 12; }
 
 #define ROW(name, results, flags) {#name, execute_##name, results, flags, PLAIN_BITS, 0}
+#define PERFORMED(name, results, flags) {#name, execute_##name, results, flags, PLAIN_BITS, 0, perform_##name}
+#define P1(name) PERFORMED(name, 1, IGNORES_EXEC)
+#define P1C(name) PERFORMED(name, 1, IGNORES_EXEC | WRITES_SCC)
+#define P0C(name) PERFORMED(name, 0, IGNORES_EXEC | WRITES_SCC)
 #define R1(name) ROW(name, 1, IGNORES_EXEC)
 #define R1C(name) ROW(name, 1, IGNORES_EXEC | WRITES_SCC)
 #define R0C(name) ROW(name, 0, IGNORES_EXEC | WRITES_SCC)
@@ -422,38 +479,38 @@ S32(s_set_gpr_idx_mode) { w->s[M0] = (w->s[M0] & 0xffff0fffu) | (uint32_t)(i->of
 enum { TO_LABEL = IGNORES_EXEC | IS_BRANCH | OPERANDS_IN_ENCODING };
 
 const Row scalar_rows[] = {
-    R1C(s_add_u32), R1C(s_sub_u32), R1C(s_add_i32), R1C(s_sub_i32),
+    P1C(s_add_u32), P1C(s_sub_u32), P1C(s_add_i32), P1C(s_sub_i32),
     ROW(s_addc_u32, 1, IGNORES_EXEC | WRITES_SCC | READS_SCC), ROW(s_subb_u32, 1, IGNORES_EXEC | WRITES_SCC | READS_SCC),
-    R1C(s_min_i32), R1C(s_min_u32), R1C(s_max_i32), R1C(s_max_u32),
-    ROW(s_cselect_b32, 1, IGNORES_EXEC | READS_SCC), ROW(s_cselect_b64, 1, IGNORES_EXEC | READS_SCC),
-    R1C(s_and_b32), R1C(s_and_b64), R1C(s_or_b32), R1C(s_or_b64), R1C(s_xor_b32), R1C(s_xor_b64), R1C(s_andn2_b32),
-    R1C(s_andn2_b64), R1C(s_orn2_b32), R1C(s_orn2_b64), R1C(s_nand_b32), R1C(s_nand_b64), R1C(s_nor_b32),
-    R1C(s_nor_b64), R1C(s_xnor_b32), R1C(s_xnor_b64), R1C(s_lshl_b32), R1C(s_lshl_b64), R1C(s_lshr_b32),
-    R1C(s_lshr_b64), R1C(s_ashr_i32), R1C(s_ashr_i64), R1(s_bfm_b32), R1(s_bfm_b64), R1(s_mul_i32), R1(s_mul_hi_u32),
-    R1(s_mul_hi_i32), R1C(s_lshl1_add_u32), R1C(s_lshl2_add_u32), R1C(s_lshl3_add_u32), R1C(s_lshl4_add_u32),
-    R1C(s_absdiff_i32), R1(s_pack_ll_b32_b16), R1(s_pack_lh_b32_b16), R1(s_pack_hh_b32_b16), R1C(s_bfe_u32),
-    R1C(s_bfe_i32), R1C(s_bfe_u64), R1C(s_bfe_i64),
-    ROW(s_mov_b32, 1, IGNORES_EXEC | MOVES), ROW(s_mov_b64, 1, IGNORES_EXEC | MOVES),
+    P1C(s_min_i32), P1C(s_min_u32), P1C(s_max_i32), P1C(s_max_u32),
+    PERFORMED(s_cselect_b32, 1, IGNORES_EXEC | READS_SCC), PERFORMED(s_cselect_b64, 1, IGNORES_EXEC | READS_SCC),
+    P1C(s_and_b32), P1C(s_and_b64), P1C(s_or_b32), P1C(s_or_b64), P1C(s_xor_b32), P1C(s_xor_b64), P1C(s_andn2_b32),
+    P1C(s_andn2_b64), P1C(s_orn2_b32), P1C(s_orn2_b64), P1C(s_nand_b32), P1C(s_nand_b64), P1C(s_nor_b32),
+    P1C(s_nor_b64), P1C(s_xnor_b32), P1C(s_xnor_b64), P1C(s_lshl_b32), P1C(s_lshl_b64), P1C(s_lshr_b32),
+    P1C(s_lshr_b64), P1C(s_ashr_i32), P1C(s_ashr_i64), P1(s_bfm_b32), R1(s_bfm_b64), P1(s_mul_i32), P1(s_mul_hi_u32),
+    P1(s_mul_hi_i32), P1C(s_lshl1_add_u32), P1C(s_lshl2_add_u32), P1C(s_lshl3_add_u32), P1C(s_lshl4_add_u32),
+    P1C(s_absdiff_i32), P1(s_pack_ll_b32_b16), P1(s_pack_lh_b32_b16), P1(s_pack_hh_b32_b16), P1C(s_bfe_u32),
+    R1C(s_bfe_i32), P1C(s_bfe_u64), R1C(s_bfe_i64),
+    PERFORMED(s_mov_b32, 1, IGNORES_EXEC | MOVES), PERFORMED(s_mov_b64, 1, IGNORES_EXEC | MOVES),
     ROW(s_cmov_b32, 1, IGNORES_EXEC | READS_SCC | READS_RESULT), ROW(s_cmov_b64, 1, IGNORES_EXEC | READS_SCC | READS_RESULT),
-    R1C(s_not_b32), R1C(s_not_b64), R1C(s_wqm_b32), R1C(s_wqm_b64), R1(s_brev_b32), R1(s_brev_b64),
-    R1C(s_bcnt0_i32_b32), R1C(s_bcnt0_i32_b64), R1C(s_bcnt1_i32_b32), R1C(s_bcnt1_i32_b64), R1(s_ff0_i32_b32),
-    R1(s_ff0_i32_b64), R1(s_ff1_i32_b32), R1(s_ff1_i32_b64), R1(s_flbit_i32_b32), R1(s_flbit_i32_b64), R1(s_flbit_i32),
-    R1(s_flbit_i32_i64), R1(s_sext_i32_i8), R1(s_sext_i32_i16),
+    P1C(s_not_b32), P1C(s_not_b64), P1C(s_wqm_b32), P1C(s_wqm_b64), P1(s_brev_b32), P1(s_brev_b64),
+    P1C(s_bcnt0_i32_b32), P1C(s_bcnt0_i32_b64), P1C(s_bcnt1_i32_b32), P1C(s_bcnt1_i32_b64), P1(s_ff0_i32_b32),
+    P1(s_ff0_i32_b64), P1(s_ff1_i32_b32), P1(s_ff1_i32_b64), P1(s_flbit_i32_b32), P1(s_flbit_i32_b64), P1(s_flbit_i32),
+    P1(s_flbit_i32_i64), P1(s_sext_i32_i8), P1(s_sext_i32_i16),
     ROW(s_bitset0_b32, 1, IGNORES_EXEC | READS_RESULT), ROW(s_bitset1_b32, 1, IGNORES_EXEC | READS_RESULT),
     ROW(s_bitset0_b64, 1, IGNORES_EXEC | READS_RESULT), ROW(s_bitset1_b64, 1, IGNORES_EXEC | READS_RESULT),
-    R1C(s_quadmask_b32), R1C(s_quadmask_b64), R1C(s_abs_i32), R1(s_bitreplicate_b64_b32),
-    R1C(s_and_saveexec_b64), R1C(s_or_saveexec_b64), R1C(s_xor_saveexec_b64), R1C(s_andn1_saveexec_b64),
-    R1C(s_andn2_saveexec_b64), R1C(s_orn1_saveexec_b64), R1C(s_orn2_saveexec_b64), R1C(s_nand_saveexec_b64),
-    R1C(s_nor_saveexec_b64), R1C(s_xnor_saveexec_b64), R1C(s_andn1_wrexec_b64), R1C(s_andn2_wrexec_b64),
+    P1C(s_quadmask_b32), P1C(s_quadmask_b64), P1C(s_abs_i32), R1(s_bitreplicate_b64_b32),
+    P1C(s_and_saveexec_b64), P1C(s_or_saveexec_b64), P1C(s_xor_saveexec_b64), P1C(s_andn1_saveexec_b64),
+    P1C(s_andn2_saveexec_b64), P1C(s_orn1_saveexec_b64), P1C(s_orn2_saveexec_b64), P1C(s_nand_saveexec_b64),
+    P1C(s_nor_saveexec_b64), P1C(s_xnor_saveexec_b64), R1C(s_andn1_wrexec_b64), R1C(s_andn2_wrexec_b64),
     R1(s_getpc_b64), ROW(s_setpc_b64, 0, IGNORES_EXEC | ENDS_BLOCK | IS_BRANCH),
     ROW(s_swappc_b64, 1, IGNORES_EXEC | ENDS_BLOCK | IS_BRANCH), R1(s_movrels_b32), R1(s_movrels_b64), R1(s_movreld_b32),
     R1(s_movreld_b64),
-    R0C(s_cmp_eq_i32), R0C(s_cmp_lg_i32), R0C(s_cmp_gt_i32), R0C(s_cmp_ge_i32), R0C(s_cmp_lt_i32), R0C(s_cmp_le_i32),
-    R0C(s_cmp_eq_u32), R0C(s_cmp_lg_u32), R0C(s_cmp_gt_u32), R0C(s_cmp_ge_u32), R0C(s_cmp_lt_u32), R0C(s_cmp_le_u32),
-    R0C(s_cmp_eq_u64), R0C(s_cmp_lg_u64), R0C(s_bitcmp0_b32), R0C(s_bitcmp1_b32), R0C(s_bitcmp0_b64), R0C(s_bitcmp1_b64),
-    R1(s_movk_i32), ROW(s_cmovk_i32, 1, IGNORES_EXEC | READS_SCC | READS_RESULT), R0C(s_cmpk_eq_i32), R0C(s_cmpk_lg_i32),
-    R0C(s_cmpk_gt_i32), R0C(s_cmpk_ge_i32), R0C(s_cmpk_lt_i32), R0C(s_cmpk_le_i32), R0C(s_cmpk_eq_u32),
-    R0C(s_cmpk_lg_u32), R0C(s_cmpk_gt_u32), R0C(s_cmpk_ge_u32), R0C(s_cmpk_lt_u32), R0C(s_cmpk_le_u32),
+    P0C(s_cmp_eq_i32), P0C(s_cmp_lg_i32), P0C(s_cmp_gt_i32), P0C(s_cmp_ge_i32), P0C(s_cmp_lt_i32), P0C(s_cmp_le_i32),
+    P0C(s_cmp_eq_u32), P0C(s_cmp_lg_u32), P0C(s_cmp_gt_u32), P0C(s_cmp_ge_u32), P0C(s_cmp_lt_u32), P0C(s_cmp_le_u32),
+    P0C(s_cmp_eq_u64), P0C(s_cmp_lg_u64), P0C(s_bitcmp0_b32), P0C(s_bitcmp1_b32), R0C(s_bitcmp0_b64), R0C(s_bitcmp1_b64),
+    P1(s_movk_i32), ROW(s_cmovk_i32, 1, IGNORES_EXEC | READS_SCC | READS_RESULT), P0C(s_cmpk_eq_i32), P0C(s_cmpk_lg_i32),
+    P0C(s_cmpk_gt_i32), P0C(s_cmpk_ge_i32), P0C(s_cmpk_lt_i32), P0C(s_cmpk_le_i32), P0C(s_cmpk_eq_u32),
+    P0C(s_cmpk_lg_u32), P0C(s_cmpk_gt_u32), P0C(s_cmpk_ge_u32), P0C(s_cmpk_lt_u32), P0C(s_cmpk_le_u32),
     ROW(s_addk_i32, 1, IGNORES_EXEC | WRITES_SCC | READS_RESULT), ROW(s_mulk_i32, 1, IGNORES_EXEC | READS_RESULT),
     ROW(s_call_b64, 1, IGNORES_EXEC | ENDS_BLOCK), R1(s_getreg_b32), R0(s_setreg_b32), R0(s_setreg_imm32_b32),
     {"s_nop", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0}, {"s_sleep", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0},
@@ -462,10 +519,10 @@ const Row scalar_rows[] = {
     {"s_decperflevel", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0}, {"s_ttracedata", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0},
     {"s_wakeup", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0}, R0(s_sendmsg),
     ROW(s_endpgm, 0, IGNORES_EXEC | ENDS_BLOCK), {"s_endpgm_saved", execute_s_endpgm, 0, IGNORES_EXEC | ENDS_BLOCK, PLAIN_BITS, 0},
-    R0(s_barrier), R0(s_trap), ROW(s_branch, 0, IGNORES_EXEC | OPERANDS_IN_ENCODING | ENDS_BLOCK),
-    ROW(s_cbranch_scc0, 0, TO_LABEL | READS_SCC), ROW(s_cbranch_scc1, 0, TO_LABEL | READS_SCC),
-    ROW(s_cbranch_vccz, 0, TO_LABEL | READS_VCC), ROW(s_cbranch_vccnz, 0, TO_LABEL | READS_VCC),
-    ROW(s_cbranch_execz, 0, TO_LABEL), ROW(s_cbranch_execnz, 0, TO_LABEL),
+    R0(s_barrier), R0(s_trap), PERFORMED(s_branch, 0, IGNORES_EXEC | OPERANDS_IN_ENCODING | ENDS_BLOCK),
+    PERFORMED(s_cbranch_scc0, 0, TO_LABEL | READS_SCC), PERFORMED(s_cbranch_scc1, 0, TO_LABEL | READS_SCC),
+    PERFORMED(s_cbranch_vccz, 0, TO_LABEL | READS_VCC), PERFORMED(s_cbranch_vccnz, 0, TO_LABEL | READS_VCC),
+    PERFORMED(s_cbranch_execz, 0, TO_LABEL), PERFORMED(s_cbranch_execnz, 0, TO_LABEL),
     R0(s_waitcnt), R0(s_set_gpr_idx_on), R0(s_set_gpr_idx_idx), R0(s_set_gpr_idx_mode),
     {"s_set_gpr_idx_off", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0}, {NULL, NULL, 0, 0, PLAIN_BITS, 0},
 };

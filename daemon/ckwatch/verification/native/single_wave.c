@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checks.h"
 #include "paths.h"
+#include "steps.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -18,10 +20,12 @@ static void *zeroed(size_t size) {
 
 static void run(Wave *w) {
   while (w->state == RUNNING && w->next < w->code->count && w->executed++ < MOST_INSTRUCTIONS) {
+    const Step *step = &w->code->steps[w->next];
     const Instruction *i = &w->code->instructions[w->next++];
-    bool checked = w->checks && !(i->row->flags & IS_MEMORY);
+    bool checked = w->checks && !(i->row->flags & IS_MEMORY) && (has_doubts(w->checks, i) || w->launch->traced);
     if (checked) check_before(w, i);
-    i->execute(w, i);
+    if (checked) i->execute(w, i);
+    else step->perform(w, step);
     if (checked) check_after(w, i);
     if (w->state == AT_BARRIER) w->state = RUNNING;
   }

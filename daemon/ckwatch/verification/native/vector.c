@@ -1,7 +1,7 @@
 /* VALU instructions. Most are a line of vector_instructions.inc; here are the types of that table and what does not fit
  * into it: comparisons, carries, lanes that move, packed arithmetic, small floats. */
 #include "float8.h"
-#include "values.h"
+#include "steps.h"
 
 /* ---- Types -------------------------------------------------------------------------------------------------------- */
 
@@ -426,7 +426,58 @@ static inline bool computes_in_place(const Wave *w, const Instruction *i) { retu
   EACH { values SET_##D(d, expression); }         \
   put_##D(w, i, &d);
 
+/* The same of a chunk of lanes after the other, of operands that are resolved. Else all lanes are one chunk. */
+static const unsigned lane = 0;
+#define LANE (lane + (unsigned)l)
+#define STEP(name) static void perform_##name(Wave *w, const Step *s)
+#ifdef __clang__
+#define EACH_OF_CHUNK _Pragma("clang loop vectorize(assume_safety)") for (unsigned l = 0; l < CHUNK; l++)
+#else
+#define EACH_OF_CHUNK _Pragma("GCC ivdep") for (unsigned l = 0; l < CHUNK; l++)
+#endif
+enum { IN_STEPS = 1, IS_FLUSHED = 2, IS_WIDE = 4, IS_F64 = 8 };
+#define STEPS_F32 (IN_STEPS | IS_FLUSHED)
+#define STEPS_U32 IN_STEPS
+#define STEPS_I32 IN_STEPS
+#define STEPS_F64 (IN_STEPS | IS_WIDE | IS_F64)
+#define STEPS_U64 (IN_STEPS | IS_WIDE)
+#define STEPS_I64 (IN_STEPS | IS_WIDE)
+#define STEPS_F16 0
+#define STEPS_H16 0
+#define STEPS_U16 0
+#define STEPS_I16 0
+#define STEPS_P32 0
+#define STEPS_PF16 0
+#define STEPS_PBF16 0
+static inline bool flushes_any(const Wave *w) { return flushes(w, DENORMAL_SOURCES) || flushes(w, DENORMAL_RESULTS); }
+#define TAKE(T, n, source) \
+  StepSource source; \
+  if (STEPS_##T & IS_WIDE) take_wide_step_source(w, s, n, &source, STEPS_##T & IS_F64); \
+  else take_step_source(w, s, n, &source);
+#define FOR_ACTIVE_CHUNKS(lane, active) \
+  for (unsigned lane = 0, active; lane < LANES; lane += CHUNK) if ((active = (unsigned)(exec >> lane) & 0xffff))
+#define FLUSHES(D, A, B, C) ((STEPS_##D | STEPS_##A | STEPS_##B | STEPS_##C) & IS_FLUSHED && flushes_any(w))
+#define IN_CHUNKS(D, sources, values, expression) \
+  const Instruction *i = &without_modifiers; \
+  const uint64_t exec = EXEC_OF(w); \
+  (void)i; \
+  FOR_ACTIVE_CHUNKS(lane, active) { \
+    ChunkResult d; \
+    sources \
+    EACH_OF_CHUNK { values SET_##D(d, expression); } \
+    put_chunk(w->v[s->result] + lane, active, d.low); \
+    if (STEPS_##D & IS_WIDE) put_chunk(w->v[s->result + 1] + lane, active, d.high); \
+  }
+
 #define V1(name, D, A, expression)                \
+  STEP(name) {                                    \
+    if (FLUSHES(D, A, A, A)) {                    \
+      perform_whole(w, s);                        \
+      return;                                     \
+    }                                             \
+    TAKE(A, 0, a_)                                \
+    IN_CHUNKS(D, ChunkSource sa = chunk_of(&a_, lane);, __auto_type a = VALUE_##A(sa); (void)a;, expression) \
+  }                                               \
   FUNCTION(name) {                                \
     Source sa;                                    \
     load_##A(w, i, 1, &sa);                       \
@@ -436,6 +487,16 @@ static inline bool computes_in_place(const Wave *w, const Instruction *i) { retu
 #define K2 V2
 #define K3 V3
 #define V2(name, D, A, B, expression)             \
+  STEP(name) {                                    \
+    if (FLUSHES(D, A, B, B)) {                    \
+      perform_whole(w, s);                        \
+      return;                                     \
+    }                                             \
+    TAKE(A, 0, a_)                                \
+    TAKE(B, 1, b_)                                \
+    IN_CHUNKS(D, ChunkSource sa = chunk_of(&a_, lane); ChunkSource sb = chunk_of(&b_, lane);, \
+              __auto_type a = VALUE_##A(sa); __auto_type b = VALUE_##B(sb);, expression) \
+  }                                               \
   FUNCTION(name) {                                \
     Source sa, sb;                                \
     load_##A(w, i, 1, &sa);                       \
@@ -443,6 +504,18 @@ static inline bool computes_in_place(const Wave *w, const Instruction *i) { retu
     COMPUTE(D, __auto_type a = VALUE_##A(sa); __auto_type b = VALUE_##B(sb);, expression) \
   }
 #define V3(name, D, A, B, C, expression)          \
+  STEP(name) {                                    \
+    if (FLUSHES(D, A, B, C)) {                    \
+      perform_whole(w, s);                        \
+      return;                                     \
+    }                                             \
+    TAKE(A, 0, a_)                                \
+    TAKE(B, 1, b_)                                \
+    TAKE(C, 2, c_)                                \
+    IN_CHUNKS(D, ChunkSource sa = chunk_of(&a_, lane); ChunkSource sb = chunk_of(&b_, lane); \
+              ChunkSource sc = chunk_of(&c_, lane);, \
+              __auto_type a = VALUE_##A(sa); __auto_type b = VALUE_##B(sb); __auto_type c = VALUE_##C(sc);, expression) \
+  }                                               \
   FUNCTION(name) {                                \
     Source sa, sb, sc;                            \
     load_##A(w, i, 1, &sa);                       \
@@ -451,6 +524,17 @@ static inline bool computes_in_place(const Wave *w, const Instruction *i) { retu
     COMPUTE(D, __auto_type a = VALUE_##A(sa); __auto_type b = VALUE_##B(sb); __auto_type c = VALUE_##C(sc);, expression) \
   }
 #define A2(name, D, A, B, expression)             \
+  STEP(name) {                                    \
+    if (FLUSHES(D, A, B, B)) {                    \
+      perform_whole(w, s);                        \
+      return;                                     \
+    }                                             \
+    TAKE(A, 0, a_)                                \
+    TAKE(B, 1, b_)                                \
+    IN_CHUNKS(D, ChunkSource sa = chunk_of(&a_, lane); ChunkSource sb = chunk_of(&b_, lane); \
+              ChunkSource so; so.low = w->v[s->result] + lane; so.high = w->v[s->result + 1] + lane;, \
+              __auto_type a = VALUE_##A(sa); __auto_type b = VALUE_##B(sb); __auto_type old = VALUE_##D(so);, expression) \
+  }                                               \
   FUNCTION(name) {                                \
     Source sa, sb, so;                            \
     load_##A(w, i, 1, &sa);                       \
@@ -482,7 +566,28 @@ static inline bool computes_in_place(const Wave *w, const Instruction *i) { retu
     return lanes_not_zero(holds) & EXEC_OF(w);    \
   }                                               \
   FUNCTION(v_cmp_##name) { put_mask(w, &i->operand[0], mask_##name(w, i)); } \
-  FUNCTION(v_cmpx_##name) { put_mask(w, &i->operand[0], EXEC_OF(w) = mask_##name(w, i)); }
+  FUNCTION(v_cmpx_##name) { put_mask(w, &i->operand[0], EXEC_OF(w) = mask_##name(w, i)); } \
+  STEP(v_cmp_##name) {                            \
+    if (FLUSHES(T, T, T, T)) {                    \
+      perform_whole(w, s);                        \
+      return;                                     \
+    }                                             \
+    TAKE(T, 0, a_)                                \
+    TAKE(T, 1, b_)                                \
+    const uint64_t exec = EXEC_OF(w);             \
+    uint64_t mask = 0;                            \
+    FOR_ACTIVE_CHUNKS(lane, active) {             \
+      alignas(64) uint32_t holds[CHUNK];          \
+      ChunkSource sa = chunk_of(&a_, lane), sb = chunk_of(&b_, lane); \
+      EACH_OF_CHUNK {                             \
+        __auto_type a = VALUE_##T(sa); __auto_type b = VALUE_##T(sb); (void)a, (void)b; \
+        holds[l] = (expression) != 0;             \
+      }                                           \
+      mask |= (uint64_t)(mask_of_chunk(holds) & active) << lane; \
+    }                                             \
+    w->s[s->result] = (uint32_t)mask;             \
+    if (s->result_count > 1) w->s[s->result + 1] = (uint32_t)(mask >> 32); \
+  }
 
 #define FLOAT_COMPARISONS(X, t, T) \
   X(f_##t, T, 0) X(lt_##t, T, a < b) X(eq_##t, T, a == b) X(le_##t, T, a <= b) X(gt_##t, T, a > b) \
@@ -538,6 +643,18 @@ FUNCTION(v_cndmask_b32) {
   put(w, i, &i->operand[0], d);
 }
 
+STEP(v_cndmask_b32) {
+  const uint64_t exec = EXEC_OF(w), mask = step_pair(w, s, 2);
+  TAKE(U32, 0, a_)
+  TAKE(U32, 1, b_)
+  FOR_ACTIVE_CHUNKS(lane, active) {
+    ChunkSource sa = chunk_of(&a_, lane), sb = chunk_of(&b_, lane);
+    ChunkResult d;
+    EACH_OF_CHUNK d.low[l] = mask >> lane >> l & 1 ? sb.low[l] : sa.low[l];
+    put_chunk(w->v[s->result] + lane, active, d.low);
+  }
+}
+
 /* Sums and differences with a carry out, and maybe one in: v_addc_co_u32 v0, vcc, v1, v2, vcc. */
 static inline void add_carry(Wave *w, const Instruction *i, bool with_carry, int subtract) {
   Source sa, sb;
@@ -564,23 +681,23 @@ FUNCTION(v_addc_co_u32) { add_carry(w, i, true, 0); }
 FUNCTION(v_subb_co_u32) { add_carry(w, i, true, 1); }
 FUNCTION(v_subbrev_co_u32) { add_carry(w, i, true, 2); }
 
-#define MAD_64(name, T, A, product)               \
+#define MAD_64(name, T, A, product, carry_out)    \
   FUNCTION(name) {                                \
     Source sa, sb, sc; Result d;                  \
-    uint64_t carry = 0;                           \
+    Lanes carries;                                \
     load_##A(w, i, 2, &sa);                       \
     load_##A(w, i, 3, &sb);                       \
     load_##T(w, i, 4, &sc);                       \
     EACH {                                        \
-      __int128 sum = (__int128)(product) + VALUE_##T(sc); \
+      uint64_t p = (uint64_t)(product), c = VALUE_U64(sc), sum = p + c; \
       SET_U64(d, sum);                            \
-      carry |= (uint64_t)((sum >> 64 & 1) != 0) << l; \
+      carries[l] = (uint32_t)(carry_out);         \
     }                                             \
     put_64(w, i, &d);                             \
-    put_mask(w, &i->operand[1], carry & EXEC_OF(w)); \
+    put_mask(w, &i->operand[1], lanes_not_zero(carries) & EXEC_OF(w)); \
   }
-MAD_64(v_mad_u64_u32, U64, U32, (uint64_t)VALUE_U32(sa) * VALUE_U32(sb))
-MAD_64(v_mad_i64_i32, I64, I32, (int64_t)VALUE_I32(sa) * VALUE_I32(sb))
+MAD_64(v_mad_u64_u32, U64, U32, (uint64_t)VALUE_U32(sa) * VALUE_U32(sb), sum < p)
+MAD_64(v_mad_i64_i32, I64, I32, (int64_t)VALUE_I32(sa) * VALUE_I32(sb), (sum ^ ((p ^ sum) & (c ^ sum))) >> 63) /* the sign of 65 bits */
 
 /* Whether a quotient of finite numbers is below the smallest normal one, whose exponent is given, or that one. */
 static bool is_denormal_quotient(double numerator, double denominator, int smallest, bool or_equal) {
@@ -808,6 +925,36 @@ static inline float packed_f32(const Wave *w, uint32_t bits) {
     put_lanes(w, i->operand[0].index, d[0]);      \
     put_lanes(w, i->operand[0].index + 1u, d[1]); \
   }
+#define PACKED_STEP(name, sources, expression)    \
+  STEP(name) {                                    \
+    const uint64_t exec = EXEC_OF(w);             \
+    bool scalar = false;                          \
+    for (int n = 0; n < sources; n++) scalar |= s->kind[n] != OF_VECTOR; \
+    if (scalar || flushes_any(w)) {               \
+      perform_whole(w, s);                        \
+      return;                                     \
+    }                                             \
+    FOR_ACTIVE_CHUNKS(lane, active) {             \
+      ChunkResult d;                              \
+      const uint32_t *of_a = w->v[s->source[0]] + lane, *of_b = w->v[s->source[1]] + lane, \
+                     *of_c = w->v[s->source[sources - 1]] + lane; \
+      EACH_OF_CHUNK {                             \
+        float a = f32_of_bits(of_a[l]), b = f32_of_bits(of_b[l]), c = f32_of_bits(of_c[l]); \
+        (void)c;                                  \
+        d.low[l] = bits_of_f32(expression);       \
+      }                                           \
+      EACH_OF_CHUNK {                             \
+        float a = f32_of_bits(of_a[l + LANES]), b = f32_of_bits(of_b[l + LANES]), c = f32_of_bits(of_c[l + LANES]); \
+        (void)c;                                  \
+        d.high[l] = bits_of_f32(expression);      \
+      }                                           \
+      put_chunk(w->v[s->result] + lane, active, d.low); \
+      put_chunk(w->v[s->result + 1] + lane, active, d.high); \
+    }                                             \
+  }
+PACKED_STEP(v_pk_add_f32, 2, a + b)
+PACKED_STEP(v_pk_mul_f32, 2, a * b)
+PACKED_STEP(v_pk_fma_f32, 3, __builtin_fmaf(a, b, c))
 PACKED_32(v_pk_add_f32, 2, a + b)
 PACKED_32(v_pk_mul_f32, 2, a * b)
 PACKED_32(v_pk_fma_f32, 3, __builtin_fmaf(a, b, c))
@@ -1069,15 +1216,17 @@ FUNCTION(scaled_widening) {
 #define TYPE_I16 PLAIN_BITS
 #define TYPE_U64 PLAIN_BITS
 #define TYPE_I64 PLAIN_BITS
-#define V1(name, D, A, expression) {#name, execute_##name, 1, 0, TYPE_##D, WIDTH_##D},
-#define M1(name, D, A, expression) {#name, execute_##name, 1, MOVES, TYPE_##D, WIDTH_##D},
-#define V2(name, D, A, B, expression) {#name, execute_##name, 1, 0, TYPE_##D, WIDTH_##D},
-#define V3(name, D, A, B, C, expression) {#name, execute_##name, 1, 0, TYPE_##D, WIDTH_##D},
-#define K2(name, D, A, B, expression) {#name, execute_##name, 1, 0, TYPE_##D, KEEPS_UPPER_HALF},
-#define K3(name, D, A, B, C, expression) {#name, execute_##name, 1, 0, TYPE_##D, KEEPS_UPPER_HALF},
-#define A2(name, D, A, B, expression) {#name, execute_##name, 1, READS_RESULT, TYPE_##D, WIDTH_##D},
+#define PERFORMED(name, D, A, B, C) STEPS_##D & STEPS_##A & STEPS_##B & STEPS_##C & IN_STEPS ? perform_##name : NULL
+#define V1(name, D, A, expression) {#name, execute_##name, 1, 0, TYPE_##D, WIDTH_##D, PERFORMED(name, D, A, D, D)},
+#define M1(name, D, A, expression) {#name, execute_##name, 1, MOVES, TYPE_##D, WIDTH_##D, PERFORMED(name, D, A, D, D)},
+#define V2(name, D, A, B, expression) {#name, execute_##name, 1, 0, TYPE_##D, WIDTH_##D, PERFORMED(name, D, A, B, D)},
+#define V3(name, D, A, B, C, expression) {#name, execute_##name, 1, 0, TYPE_##D, WIDTH_##D, PERFORMED(name, D, A, B, C)},
+#define K2(name, D, A, B, expression) {#name, execute_##name, 1, 0, TYPE_##D, KEEPS_UPPER_HALF, PERFORMED(name, D, A, B, D)},
+#define K3(name, D, A, B, C, expression) {#name, execute_##name, 1, 0, TYPE_##D, KEEPS_UPPER_HALF, PERFORMED(name, D, A, B, C)},
+#define A2(name, D, A, B, expression) {#name, execute_##name, 1, READS_RESULT, TYPE_##D, WIDTH_##D, PERFORMED(name, D, A, B, D)},
 #define COMPARISON_ROW(name, T, expression) \
-  {"v_cmp_" #name, execute_v_cmp_##name, 1, 0, PLAIN_BITS, 0}, {"v_cmpx_" #name, execute_v_cmpx_##name, 1, 0, PLAIN_BITS, 0},
+  {"v_cmp_" #name, execute_v_cmp_##name, 1, 0, PLAIN_BITS, 0, PERFORMED(v_cmp_##name, T, T, T, T)}, \
+  {"v_cmpx_" #name, execute_v_cmpx_##name, 1, 0, PLAIN_BITS, 0},
 #define PACKED_ROW(name, sources, T, expression) {#name, execute_##name, 1, 0, PACKED_TYPE_##T, 0},
 #define PACKED_TYPE_F16 RESULT_PACKED_F16
 #define PACKED_TYPE_BF16 RESULT_PACKED_BF16
@@ -1091,7 +1240,7 @@ const Row vector_rows[] = {
     PACKED_16_ROWS(PACKED_ROW)
     ROW(v_cmp_class_f16, 1, 0, PLAIN_BITS), ROW(v_cmp_class_f32, 1, 0, PLAIN_BITS), ROW(v_cmp_class_f64, 1, 0, PLAIN_BITS),
     ROW(v_cmpx_class_f16, 1, 0, PLAIN_BITS), ROW(v_cmpx_class_f32, 1, 0, PLAIN_BITS), ROW(v_cmpx_class_f64, 1, 0, PLAIN_BITS),
-    ROW(v_cndmask_b32, 1, 0, PLAIN_BITS),
+    {"v_cndmask_b32", execute_v_cndmask_b32, 1, 0, PLAIN_BITS, 0, perform_v_cndmask_b32},
     ROW(v_add_co_u32, 2, 0, PLAIN_BITS), ROW(v_sub_co_u32, 2, 0, PLAIN_BITS), ROW(v_subrev_co_u32, 2, 0, PLAIN_BITS),
     ROW(v_addc_co_u32, 2, 0, PLAIN_BITS), ROW(v_subb_co_u32, 2, 0, PLAIN_BITS), ROW(v_subbrev_co_u32, 2, 0, PLAIN_BITS),
     ROW(v_mad_u64_u32, 2, 0, PLAIN_BITS), ROW(v_mad_i64_i32, 2, 0, PLAIN_BITS),
@@ -1103,7 +1252,9 @@ const Row vector_rows[] = {
     ROW(v_permlane32_swap_b32, 2, ALL_RESULTS_READ | MOVES, PLAIN_BITS), ROW(v_permlane16_swap_b32, 2, ALL_RESULTS_READ | MOVES, PLAIN_BITS),
     ROW(v_nop, 0, 0, PLAIN_BITS),
     ROW(v_pk_fmac_f16, 1, READS_RESULT, RESULT_PACKED_F16),
-    ROW(v_pk_add_f32, 1, 0, RESULT_PACKED_F32), ROW(v_pk_mul_f32, 1, 0, RESULT_PACKED_F32), ROW(v_pk_fma_f32, 1, 0, RESULT_PACKED_F32),
+    {"v_pk_add_f32", execute_v_pk_add_f32, 1, 0, RESULT_PACKED_F32, 0, perform_v_pk_add_f32},
+    {"v_pk_mul_f32", execute_v_pk_mul_f32, 1, 0, RESULT_PACKED_F32, 0, perform_v_pk_mul_f32},
+    {"v_pk_fma_f32", execute_v_pk_fma_f32, 1, 0, RESULT_PACKED_F32, 0, perform_v_pk_fma_f32},
     ROW(v_pk_mov_b32, 1, MOVES, PLAIN_BITS),
     ROW(v_fma_mix_f32, 1, 0, RESULT_F32), ROW(v_fma_mixlo_f16, 1, READS_RESULT, PLAIN_BITS), ROW(v_fma_mixhi_f16, 1, READS_RESULT, PLAIN_BITS),
     {"v_mad_mix_f32", execute_v_fma_mix_f32, 1, 0, RESULT_F32, 0},
