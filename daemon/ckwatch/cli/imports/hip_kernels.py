@@ -7,8 +7,8 @@ guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ckwatch.cli.imports.source_text import closing, elements, line_of, masked, namespaces, one_line, split_list
@@ -265,11 +265,7 @@ def _access(name: str, body: str) -> Access:
 def _with_launches(code: str, kernel: HipKernel) -> HipKernel:
     launches = [*_chevrons(code, kernel.name), *_launch_calls(code, kernel.name)]
     outside = [one for one in launches if not kernel.start <= one.start <= kernel.end]
-    return HipKernel(**{**_fields(kernel), "launches": tuple(sorted(outside, key=lambda one: one.start))})
-
-
-def _fields(kernel: HipKernel) -> Mapping[str, object]:
-    return {name: getattr(kernel, name) for name in kernel.__dataclass_fields__}
+    return replace(kernel, launches=tuple(sorted(outside, key=lambda one: one.start)))
 
 
 def _chevrons(code: str, name: str) -> list[Launch]:
