@@ -119,7 +119,7 @@ class _Scope:
             )
             for word in re.findall(r"\w+", " ".join(words))
         }
-        self._taken = {one.name for one in (*kernel.parameters, *kernel.templates)}
+        self._taken = {one.name for one in kernel.parameters} | {one.name for one in kernel.templates}
 
     def expression(self, text: str, *, triple: bool, sizes: bool) -> str:
         """The text in the kernel's terms; with `triple` as the arguments of a `dim3`, with `sizes` also in terms of
