@@ -15,3 +15,4 @@ typedef int hipblasComputeType_t;
 
 inline hipblasStatus_t hipblasCreate(hipblasHandle_t*) { return HIPBLAS_STATUS_SUCCESS; }
 inline hipblasStatus_t hipblasDestroy(hipblasHandle_t) { return HIPBLAS_STATUS_SUCCESS; }
+inline hipblasStatus_t hipblasSetStream(hipblasHandle_t, hipStream_t) { return HIPBLAS_STATUS_SUCCESS; }
