@@ -34,6 +34,7 @@ from ckwatch.checks.compiler.joining import (
     without_repeats,
 )
 from ckwatch.checks.compiler.sources import NO_INPUTS, CompilerInputs, Sources
+from ckwatch.checks.compiler.symbol_places import symbol_place
 from ckwatch.checks.flag_places import blamed_flag
 from ckwatch.checks.linker_symbols import demangled, symbol_of
 from ckwatch.checks.parameter_values import value_words
@@ -212,7 +213,7 @@ def _about_instance(message: ClangMessage, parameters: InstanceParameters, sourc
 def _about_text(message: ClangMessage, parameters: InstanceParameters, sources: Sources) -> Placed:
     """A message at its place in the user's text, or at the parameter that printed what it is about."""
     unterminated = as_unterminated(message, sources)
-    message, place = unterminated or (with_column(message, sources), locate.symbol_place(message, sources))
+    message, place = unterminated or (with_column(message, sources), symbol_place(message, sources))
     related: tuple[Related, ...] = ()
     cause = ErrorCause.TEXT
     if place is not None:
@@ -254,7 +255,7 @@ def _about_text(message: ClangMessage, parameters: InstanceParameters, sources: 
 
 
 def _key(message: ClangMessage, diagnostic: Diagnostic) -> tuple[object, ...]:
-    symbol = symbol_of(message) if message.position is None else None
+    symbol = symbol_of(message) if message.position is None or message.kind is MessageKind.LINKER else None
     about = symbol.spelled if symbol is not None else message.text
     return diagnostic.severity, diagnostic.code, about, diagnostic.span
 
