@@ -39,7 +39,7 @@ from ckwatch.checks.flag_places import blamed_flag
 from ckwatch.checks.linker_symbols import demangled, symbol_of
 from ckwatch.checks.parameter_values import value_words
 from ckwatch.checks.places import ReadLine, RenderedFile, SourcePlace
-from ckwatch.checks.reasons import explained
+from ckwatch.checks.reasons import explained, under_fast_math
 from ckwatch.checks.type_names import shorten
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.kernels import Unit
@@ -264,7 +264,8 @@ def _built(
     message: ClangMessage, place: SourcePlace, sources: Sources, related: tuple[Related, ...] = ()
 ) -> Diagnostic:
     # nobody knows places in the rendered text
-    worded = _MADE_UP_PLACE.sub(r"(\g<what>)", explained(message, sources.rendered.source_map.text))
+    said = sources.is_hip and under_fast_math(message, (flag.text for flag in sources.inputs.flags))
+    worded = _MADE_UP_PLACE.sub(r"(\g<what>)", said or explained(message, sources.rendered.source_map.text))
     text = _FAULT_TEXT.get(message.kind) or shorten(demangled(worded))
     source, code = _source(message), code_of(message)
     if source is Source.CLANG and sources.is_cuda:

@@ -49,6 +49,11 @@ class Sources:
         """True where nvcc compiles."""
         return language_of(self.unit.kernel.template) is Language.CU
 
+    @property
+    def is_hip(self) -> bool:
+        """True where hipcc compiles."""
+        return language_of(self.unit.kernel.template) is Language.HIP
+
     def is_built_in(self, path: str) -> bool:
         """Return True if a file is one of the built-in templates."""
         return bool(self.inputs.built_in) and path.startswith(f"{self.inputs.built_in}/")
