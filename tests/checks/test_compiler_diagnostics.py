@@ -804,3 +804,18 @@ def test_what_it_names_is_no_place_in_generated_text() -> None:
     log = "/ws/x.hip:1:1: error: no viable conversion from '(lambda at kernel.cpp:53:43)' to 'int'"
     (diagnostic,) = diagnosed("int x = [] {};\n", log)
     assert diagnostic.message == "no viable conversion from '(lambda)' to 'int'"
+
+
+INFINITE = "/ws/x.hip:1:9: warning: use of {} via a macro is undefined behavior due to the currently enabled floating-point options [-Wnan-infinity-disabled,Lexical or Preprocessor Issue]\n"
+
+
+@pytest.mark.parametrize(("used", "flag"), [("infinity", "-fhonor-infinities"), ("NaN", "-fhonor-nans")])
+def test_infinity_under_the_default_flags(used: str, flag: str) -> None:
+    log = INFINITE.format(used)
+    (diagnostic,) = diagnosed("float a = INFINITY;\n", log + log.replace(" via a macro", ""))
+    assert "ckwatch's default" in diagnostic.message
+    assert diagnostic.related == ()
+    assert f'`flags = ["{flag}"]`' in diagnostic.message
+    given = CompilerInputs((GivenFlag("-ffast-math", span("/ws/ckwatch.toml", 1, 9, 1, 27)),))
+    (own,) = diagnosed("float a = INFINITY;\n", log, given)
+    assert "ckwatch's default" not in own.message

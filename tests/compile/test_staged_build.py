@@ -407,3 +407,31 @@ async def test_a_check_that_found_a_mistake(ladder: StagedCompiler, hip: FakeHip
     assert outcome.log == "kernel.hip:1:1: error: host\nkernel.hip:1:1: error: device\n"
     await remove_work_folder(checked.folder)
     assert not folder.exists()
+
+
+UNPLACED = "error: <unknown>:0:0: stack frame size (9) exceeds limit (8) in function 'k' [Backend Issue]\n"
+
+
+async def test_a_pass_whose_error_has_no_place_is_repeated_alone(
+    ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore
+) -> None:
+    async def place(_run: Run) -> None:
+        if hip.steps.count(Step.DEVICE) == 2:
+            hip.answer(Step.DEVICE, UNPLACED.replace("<unknown>:0:0", "kernel.hip:2:0"), 1)
+
+    hip.answer(Step.DEVICE, UNPLACED, 1, during=place)
+    outcome = await compiled(ladder, store)
+    assert outcome.status is CompileStatus.FAILED
+    assert (hip.steps.count(Step.DEVICE), hip.steps.count(Step.HOST)) == (2, 1)
+    assert "-gline-tables-only" in hip.runs_of(Step.ASK)[-1].arguments
+    assert outcome.log == UNPLACED.replace("<unknown>:0:0", "kernel.hip:2:0")
+
+
+async def test_an_undefined_symbol_repeats_the_host_pass_with_lines(
+    ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore
+) -> None:
+    hip.answer(Step.LINK, "/usr/bin/ld: kernel.o: in function `f':\n(.text+0x1): undefined reference to `g'\n", 1)
+    outcome = await compiled(ladder, store)
+    assert outcome.status is CompileStatus.FAILED
+    assert (hip.steps.count(Step.DEVICE), hip.steps.count(Step.HOST)) == (1, 2)
+    assert outcome.log.count("undefined reference") == 1

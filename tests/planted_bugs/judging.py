@@ -12,7 +12,7 @@ import anyio
 from ckwatch.bench.job import VerifyJob
 from ckwatch.checks.places import RenderedFile
 from ckwatch.codeobject.tools.llvm_tools import disassemble, source_lines_of
-from ckwatch.compile.line_tables import LINE_TABLES
+from ckwatch.compile.flags import LINE_TABLES
 from ckwatch.compile.rendered_unit import compile_request
 from ckwatch.compile.request import CompileStatus
 from ckwatch.compile.single_call import compile_source

@@ -20,6 +20,7 @@ lld's `>>> referenced by`). Text format and category names: `clang/lib/Frontend/
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -153,11 +154,14 @@ _COUNT = re.compile(
     r"\d+ (?:warnings?|errors?)(?: and \d+ errors?)? generated(?: when compiling for [^\s.]+)?\.$"
     r"|fatal error: too many errors emitted, stopping now(?: \[.*\])?"
 )
+_INSTRUCTION = re.compile(r"\s+\d+ \| +(?P<text>\S.*?)\s*$")
+_IN_ASSEMBLY = "instantiated into assembly here"
+_NO_COLUMN = ClangPosition(0, 0)
 _SKIPPED = re.compile(r"\s+\d*\s*\|(?: |$)|failed to execute:")
 _SUFFIX = re.compile(r" \[(?P<items>[^\[\]]+)\]$")
 _CATEGORY = re.compile(r"(?:[A-Z#][\w# -]* (?:Issue|Directive|Redefinition)|Deprecations)$")
 _GNU_UNDEFINED = re.compile(
-    r"(?:\S*\bld(?:\.\w+)?: )?(?:(?P<place>[^()]+?):)?(?:\(\.[^)]*\+0x[0-9a-f]+\)|\d+): "
+    r"(?:\S*\bld(?:\.\w+)?: )?(?:(?P<path>[^()]+?):)?(?:\(\.[^)]*\+0x[0-9a-f]+\)|(?P<line>\d+)): "
     r"(?P<text>(?:undefined reference to|multiple definition of|relocation truncated to fit).*)"
 )
 _GNU_MORE = re.compile(r": more undefined references to .* follow$")
@@ -171,7 +175,8 @@ _CRASH_START = re.compile(
 _LINKERS = re.compile(r"(?:ld|.*-ld|.*\bld\.\w+|lld|collect2|llvm-link|.*clang-linker-wrapper)(?:-\d+)?$")
 _BACKEND = re.compile(
     r"error in backend: |.*\((\d+)\) exceeds limit \(\d+\) in |.*ran out of registers|.*stack frame size|"
-    r".*(?:scalar|vector) registers .*exceeds|.*lds_size|.*unsupported (?:call|indirect)|.*illegal VGPR"
+    r".*(?:scalar|vector) registers .*exceeds|.*lds_size|.*unsupported (?:call|indirect)|.*illegal VGPR|"
+    r".*[Ii]llegal instruction|.*[Cc]annot select|(?:\S+:\d+:\d+: )?in function "
 )
 
 _FAULTS: tuple[tuple[re.Pattern[str], MessageKind], ...] = (
@@ -226,6 +231,7 @@ class ClangTextParser:
         """Take one line (its line end may be included); return the messages that it completes."""
         line = line.rstrip("\r\n")
         if not line.strip() or _SKIPPED.match(line):
+            self._add_instruction(line)
             return []
         included = _INCLUDED.match(line) or _MODULE.match(line)
         if included:
@@ -245,7 +251,7 @@ class ClangTextParser:
             self._function = context["function"]
             return self._finish()
         message = self._located(line) or _unlocated(line)
-        if message is not None and message.kind is MessageKind.LINKER and message.position is None:
+        if message is not None and message.kind is MessageKind.LINKER and not (message.position or _NO_COLUMN).column:
             message = replace(message, function=self._function)
         if message is None:
             self._add_tail(line)
@@ -258,7 +264,7 @@ class ClangTextParser:
             return []
         finished = self._finish()
         self._open = message
-        self._takes_tail = message.position is None
+        self._takes_tail = message.position is None or message.kind is MessageKind.LINKER
         return finished
 
     def close(self) -> list[ClangMessage]:
@@ -307,6 +313,15 @@ class ClangTextParser:
         else:
             self._open = replace(self._open, fixits=(*self._open.fixits, fixit))
 
+    def _add_instruction(self, line: str) -> None:
+        """The line of assembly under "instantiated into assembly here", as the assembler has got it."""
+        instruction = _INSTRUCTION.match(line)
+        last = self._open.notes[-1] if self._open is not None and self._open.notes else None
+        if self._open is None or last is None or instruction is None or last.text != _IN_ASSEMBLY:
+            return
+        last = replace(last, text=f"{_IN_ASSEMBLY}: {instruction['text']}")
+        self._open = replace(self._open, notes=(*self._open.notes[:-1], last))
+
     def _add_tail(self, line: str) -> None:
         if self._open is not None and self._takes_tail and len(self._open.tail) < TAIL_LINES:
             kind = self._open.kind
@@ -347,6 +362,13 @@ def _of_gnu_linker(match: re.Match[str]) -> ClangMessage:
     return _plain(severity, text, _fault(text) or MessageKind.LINKER, tool=match["tool"])
 
 
+def _of_gnu_reference(match: re.Match[str]) -> ClangMessage:
+    message = _plain(ClangSeverity.ERROR, match["text"], MessageKind.LINKER, tool="ld")
+    if match["line"] is None or match["path"] is None:
+        return message
+    return replace(message, path=posixpath.normpath(match["path"]), position=ClangPosition(int(match["line"]), 0))
+
+
 def _of_llvm_option(match: re.Match[str]) -> ClangMessage:
     severity = ClangSeverity.NOTE if match["text"].startswith("Did you mean") else ClangSeverity.ERROR
     return _plain(severity, match["text"], MessageKind.DRIVER, tool=match["tool"])
@@ -355,7 +377,7 @@ def _of_llvm_option(match: re.Match[str]) -> ClangMessage:
 _UNLOCATED: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], ClangMessage]], ...] = (
     (_TOOL, _of_tool),
     (_BARE, _of_nobody),
-    (_GNU_UNDEFINED, lambda match: _plain(ClangSeverity.ERROR, match["text"], MessageKind.LINKER, tool="ld")),
+    (_GNU_UNDEFINED, _of_gnu_reference),
     (_GNU_LD, _of_gnu_linker),
     (_LLVM_OPTION, _of_llvm_option),
     (

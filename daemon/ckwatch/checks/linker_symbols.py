@@ -240,6 +240,36 @@ def declaration(text: str, symbol: NamedSymbol) -> Occurrence | None:
     return next((one for one in occurrences(text, symbol.name) if not one.function), None)
 
 
+_MACRO = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?:\([^()\n]*\))?(?P<body>(?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamingMacro:
+    """A C macro whose text has a symbol's name, or that of such a macro, at [`start`, `end`) of the file `path`."""
+
+    name: str
+    path: str
+    start: int
+    end: int
+
+
+def macros_naming(texts: Sequence[tuple[str, str]], name: str) -> list[NamingMacro]:
+    """Return the macros in `texts` (path and text) through which `name` is used, the one that has it itself first."""
+    found: list[NamingMacro] = []
+    wanted = [name]
+    while wanted:
+        word = re.compile(rf"\b{re.escape(wanted.pop(0))}\b")
+        for path, text in texts:
+            for macro in _MACRO.finditer(text) if word.search(text) else ():
+                use = word.search(text, macro.start("body"), macro.end("body"))
+                if use is not None and macro["name"] not in (name, *(known.name for known in found)):
+                    found.append(NamingMacro(macro["name"], path, use.start(), use.end()))
+                    wanted.append(macro["name"])
+    return found
+
+
 def assembly(text: str, message: ClangMessage) -> Occurrence | None:
     """The string of an inline assembly in `text` that an assembler's message without a place is about: the one that has
     the word it names, the last if it defines this once more, or the only one. None where it may be another, and for

@@ -4,7 +4,7 @@ header of the standard library is not included."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ckwatch.checks.clang_output import ClangMessage
 
@@ -113,6 +113,24 @@ def missing_header(text: str, source: str) -> str | None:
             included = header is not None and re.search(rf"^\s*#\s*include\s*<{header}>", source, re.MULTILINE)
             return None if included else header
     return None
+
+
+_NOT_FINITE = re.compile(r"use of (?P<what>infinity|NaN)\b.* is undefined behavior")
+_FAST_MATH = re.compile(r"-ffast-math|-ffinite-math-only|-Ofast|-fno-honor-\w+|-ffp-model=(?:fast|aggressive)")
+
+
+def under_fast_math(message: ClangMessage, flags: Iterable[str]) -> str | None:
+    """What to say of infinity or NaN under ckwatch's default for HIP; None for other messages, and where `flags` of the
+    user ask for fast math."""
+    used = _NOT_FINITE.match(message.text) if message.option == "nan-infinity-disabled" else None
+    if used is None or any(_FAST_MATH.fullmatch(flag) for flag in flags):
+        return None
+    honor = "-fhonor-infinities" if used["what"] == "infinity" else "-fhonor-nans"
+    return (
+        f"use of {used['what']} is undefined behavior under -ffast-math, which is ckwatch's default, as Inductor's: "
+        f'`flags = ["{honor}"]` in the kernel file or under [compile] defines it, '
+        '`flags = ["-fno-fast-math"]` ends all of it'
+    )
 
 
 def explained(message: ClangMessage, source: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
@@ -48,6 +49,22 @@ CU_FLAGS: tuple[str, ...] = (
 
 REPRODUCIBLE_FLAGS: tuple[str, ...] = ("-ffile-compilation-dir=.", "-fno-crash-diagnostics")
 """The folder of a compile appears in nothing that it leaves behind, and a crash leaves nothing behind at all."""
+
+
+LINE_TABLES: tuple[str, ...] = ("-gline-tables-only",)
+"""clang's option for lines. They change no instruction."""
+
+
+def with_lines(request: CompileRequest) -> CompileRequest:
+    """Return the request whose code has line tables."""
+    return replace(request, flags=(*request.flags, *LINE_TABLES))
+
+
+def with_lines_for_linkers(request: CompileRequest) -> CompileRequest:
+    """Return the request with which a failed compile is repeated, for its errors to have places. GNU's linker (2.40)
+    names the wrong file where the host's lines are those of DWARF 5."""
+    of_host = ("-Xarch_host",) if request.language is Language.HIP else ()
+    return replace(request, flags=(*request.flags, *LINE_TABLES, *of_host, "-gdwarf-4"))
 
 
 def user_compile_flags(request: CompileRequest) -> list[str]:

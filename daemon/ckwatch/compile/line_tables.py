@@ -7,7 +7,7 @@ object ten times as large. One with them is kept in the store under a key of its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ import anyio.to_thread
 from ckwatch.compile.compile_job import CompileJob, source_id, unfinished, unwritten
 from ckwatch.compile.dependencies import read_headers
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
+from ckwatch.compile.flags import with_lines
 from ckwatch.compile.keys import request_key
 from ckwatch.compile.passes import OBJECT_OF, keep_product
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain
@@ -28,10 +29,6 @@ from ckwatch.system.async_processes import run_process
 
 if TYPE_CHECKING:
     from ckwatch.compile.staged_build import StagedCompiler
-
-LINE_TABLES = ("-gline-tables-only",)
-"""The compiler's option for lines."""
-
 
 LINED_CODE_OBJECT = "code-object-with-lines"
 _LINED_FILE = "lined.hsaco"
@@ -64,7 +61,7 @@ async def compile_with_lines(
     job = CompileJob(request, toolchain, folder, run_process, prefixes)
     if problem is not None:
         return LinedCode(None, unwritten(job, problem))
-    plan = None if ladder is None else await ladder.plan(_with_lines(request))
+    plan = None if ladder is None else await ladder.plan(with_lines(request))
     if ladder is None or plan is None:
         headers, failure = await _by_one_call(job)
     else:
@@ -80,7 +77,7 @@ async def _by_one_call(job: CompileJob) -> tuple[Sequence[str], CompileOutcome |
     request, toolchain = job.request, job.toolchain
     # Some flags are for the other pass.
     one_pass = ("--offload-device-only", "--no-gpu-bundle-output", "-Wno-unused-command-line-argument")
-    arguments = compiler_call(_with_lines(request), toolchain, f"-cuid={source_id(request)}", *one_pass)
+    arguments = compiler_call(with_lines(request), toolchain, f"-cuid={source_id(request)}", *one_pass)
     done = await job.run(
         [*arguments, "-MD", "-MF", DEPENDENCIES, "-c", request.language.source_name, "-o", _LINED_FILE]
     )
@@ -99,10 +96,6 @@ async def _by_passes(
     return done.headers, None if linked.succeeded else unfinished(job, linked, done.headers)
 
 
-def _with_lines(request: CompileRequest) -> CompileRequest:
-    return replace(request, flags=(*request.flags, *LINE_TABLES))
-
-
 def _key(request: CompileRequest, toolchain: CompilerToolchain) -> str:
     more, products = ["device code with lines"], [LINED_CODE_OBJECT]
-    return request_key(_with_lines(request), toolchain, PathRoots(toolchain.roots), more=more, products=products)
+    return request_key(with_lines(request), toolchain, PathRoots(toolchain.roots), more=more, products=products)

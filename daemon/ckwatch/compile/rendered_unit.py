@@ -14,6 +14,7 @@ from ckwatch.checks.clang_output import parse_clang_log
 from ckwatch.checks.compiler.diagnose import diagnose
 from ckwatch.checks.compiler.sources import NO_INPUTS, CompilerInputs
 from ckwatch.checks.line_directives import without_line_directives
+from ckwatch.checks.line_table_places import with_line_table_places
 from ckwatch.checks.nvcc_output import parse_nvcc_log
 from ckwatch.checks.places import ReadLine
 from ckwatch.checks.rebase import rebase
@@ -149,7 +150,7 @@ def live_diagnostics(
     """The messages in `log`, also while more may come; `source` is the text that it speaks of, if not the rendered."""
     language = language_of(unit.kernel.template)
     path = language.source_name
-    messages = parse_nvcc_log(log) if language is Language.CU else parse_clang_log(log)
+    messages = parse_nvcc_log(log) if language is Language.CU else with_line_table_places(parse_clang_log(log))
     if messages:
         messages = without_line_directives(messages, path, rendered.text if source is None else source)
     if messages and source is not None and source != rendered.text:

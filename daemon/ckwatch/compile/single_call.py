@@ -17,12 +17,13 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS
+from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS, parse_clang_log
+from ckwatch.checks.line_table_places import lacks_place, with_line_table_places
 from ckwatch.checks.nvcc_output import missing_headers, parse_nvcc_log
 from ckwatch.compile import compile_job, elf
 from ckwatch.compile.build_events import OnBuildEvent, OnePassLeft, ignore
 from ckwatch.compile.dependencies import format_dependency_file, read_headers
-from ckwatch.compile.flags import compile_flags, include_flags, link_flags
+from ckwatch.compile.flags import compile_flags, include_flags, link_flags, with_lines_for_linkers
 from ckwatch.compile.request import (
     CompileFault,
     CompileOutcome,
@@ -60,6 +61,22 @@ async def compile_source(
     if ProductKind.RUNNER in request.products:
         raise CkwatchError("no runner can be made of a source by itself")
     on_event(OnePassLeft())
+    outcome = await _compile(request, toolchain, folder, launch, on_event)
+    if not failed_without_place(request, outcome):
+        return outcome
+    lined = folder / "lined"
+    await anyio.to_thread.run_sync(lined.mkdir)
+    again = await _compile(with_lines_for_linkers(request), toolchain, lined, launch)
+    return outcome_with_places(outcome, again)
+
+
+async def _compile(
+    request: CompileRequest,
+    toolchain: CompilerToolchain,
+    folder: Path,
+    launch: Launcher,
+    on_event: OnBuildEvent = ignore,
+) -> CompileOutcome:
     prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
     job = compile_job.CompileJob(request, toolchain, folder, launch, prefixes, on_event)
     if problem is not None:
@@ -69,6 +86,17 @@ async def compile_source(
     if not compiled.succeeded:
         return _unfinished(job, compiled, headers)
     return await linked(job, headers, None)
+
+
+def failed_without_place(request: CompileRequest, outcome: CompileOutcome) -> bool:
+    """Return True for a failure of which line tables would tell the place."""
+    failed = outcome.status is CompileStatus.FAILED and request.language is not Language.CU
+    return failed and lacks_place(with_line_table_places(parse_clang_log(outcome.log)))
+
+
+def outcome_with_places(outcome: CompileOutcome, again: CompileOutcome) -> CompileOutcome:
+    """Return the failure with the messages of the repeated compile, which had line tables, where it failed as well."""
+    return replace(outcome, log=again.log) if again.status is CompileStatus.FAILED else outcome
 
 
 def _taken(request: CompileRequest, folder: Path) -> tuple[str, ...]:

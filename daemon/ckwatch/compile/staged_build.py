@@ -27,7 +27,7 @@ from ckwatch.compile.build_events import (
 )
 from ckwatch.compile.compile_job import CompileJob, unfinished, unwritten
 from ckwatch.compile.driver_plan import CompilePlan, NoPlanError, PassSide, read_plan
-from ckwatch.compile.flags import compile_flags, include_flags
+from ckwatch.compile.flags import compile_flags, include_flags, with_lines_for_linkers
 from ckwatch.compile.passes import (
     DEVICE_OBJECT,
     OBJECT_OF,
@@ -42,7 +42,15 @@ from ckwatch.compile.passes import (
 )
 from ckwatch.compile.precompiled_headers import HeaderSpec, HeaderWarmup, PrecompiledHeader, PrecompiledHeaderStore
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
-from ckwatch.compile.single_call import OBJECT, compile_command, compile_source, linked, weaken_source_id
+from ckwatch.compile.single_call import (
+    OBJECT,
+    compile_command,
+    compile_source,
+    failed_without_place,
+    linked,
+    outcome_with_places,
+    weaken_source_id,
+)
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.work_folder import environment_of, prepare, remove_work_folder
@@ -187,10 +195,40 @@ class StagedCompiler:
                 for side in PassSide:
                     await one(side)
             both = list(passes.values())
+            logs = {side: one.log for side, one in passes.items()}
             outcome = failed(both) or await self._joined(jobs[PassSide.DEVICE], plan, both)
+            if failed_without_place(request, outcome):
+                outcome = outcome_with_places(outcome, await self._with_places(outcome, plan, passes, logs))
         if outcome.status is CompileStatus.OK and self.precompile():
             await anyio.to_thread.run_sync(self.warming.built, request, plan)
         return outcome
+
+    async def _with_places(
+        self,
+        outcome: CompileOutcome,
+        plan: CompilePlan,
+        passes: dict[PassSide, PassResult],
+        logs: dict[PassSide, str],
+    ) -> CompileOutcome:
+        """Repeat the pass that was wrong, or whose object the linker refused, with line tables; `logs` are those of the
+        passes alone."""
+        request = with_lines_for_linkers(passes[PassSide.HOST].job.request)
+        lined = await self.plan(request)
+        if lined is None:
+            return outcome
+        sides = [side for side, one in passes.items() if one.failure is not None]
+        if not sides:
+            of_device = bool(outcome.commands) and "-flavor" in outcome.commands[-1].arguments
+            sides = [PassSide.DEVICE if of_device else PassSide.HOST]
+        again = dict(passes)
+        for side, one in passes.items():
+            one.job.log[:] = [logs[side]]
+        for side in sides:
+            known = passes[side].job
+            job = CompileJob(request, self._toolchain, known.folder, self._launch, known.prefixes, side=side)
+            again[side] = await self.one_pass(job, side, lined, plan)
+        both = list(again.values())
+        return failed(both) or await self._joined(again[sides[0]].job, lined, both)
 
     async def _make_headers(self, request: CompileRequest, plan: CompilePlan, on_event: OnBuildEvent) -> None:
         def lacking() -> list[HeaderSpec]:

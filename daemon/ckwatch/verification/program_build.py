@@ -16,7 +16,7 @@ import anyio
 from anyio import to_thread
 
 from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS, ClangMessage, parse_clang_log
-from ckwatch.compile.line_tables import LINE_TABLES
+from ckwatch.compile.flags import LINE_TABLES
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.async_processes import Launcher, ProcessResult, run_process

@@ -76,6 +76,8 @@ def follows(later: PlacedMessage, earlier: PlacedMessage) -> bool:
     new, old = later.message, earlier.message
     if _BREAKS_THE_REST.search(old.text) or later.vague:
         return True
+    if new.kind is MessageKind.LINKER and old.kind is MessageKind.LINKER:
+        return _of_one_symbol(new, old)
     here = new.path == old.path and new.position is not None and old.position is not None
     if _EMPTY_LOOP.match(old.text):
         return is_reason(earlier, later)
@@ -88,8 +90,6 @@ def follows(later: PlacedMessage, earlier: PlacedMessage) -> bool:
         return True
     if here and lines == 0 and "macro invocation" in old.text:
         return True
-    if new.kind is MessageKind.LINKER and old.kind is MessageKind.LINKER:
-        return _of_one_class(new, old)
     if _is_repeat(new, old) or _is_on_the_wrong_side(later, earlier):
         return True
     if later.foreign and earlier.unknown and _DECLARES.match(earlier.statement or earlier.line):
@@ -141,15 +141,23 @@ def _is_on_the_wrong_side(later: PlacedMessage, earlier: PlacedMessage) -> bool:
     return bool(is_head) and any(_SIDES.search(text) for text in texts)
 
 
-def _of_one_class(new: ClangMessage, old: ClangMessage) -> bool:
-    """Return True if one symbol is the virtual table of the class of which the other is a member."""
+def _of_one_symbol(new: ClangMessage, old: ClangMessage) -> bool:
+    """Return True if both are about one undefined symbol, or one symbol is the virtual table of the class of which the
+    other is a member."""
     symbols = symbol_of(new), symbol_of(old)
+    if symbols[0] is not None and symbols[0].problem is SymbolProblem.UNDEFINED and _spelled(old) == symbols[0].spelled:
+        return True
     for table, member in (symbols, symbols[::-1]):
         if table is not None and member is not None and table.problem is SymbolProblem.TYPE:
             return f"{table.name}::" in member.spelled or (
                 member.problem is table.problem and member.name == table.name
             )
     return False
+
+
+def _spelled(message: ClangMessage) -> str:
+    symbol = symbol_of(message)
+    return "" if symbol is None else symbol.spelled
 
 
 def is_reason(warning: PlacedMessage, error: PlacedMessage) -> bool:

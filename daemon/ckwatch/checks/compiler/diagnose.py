@@ -34,11 +34,12 @@ from ckwatch.checks.compiler.joining import (
     without_repeats,
 )
 from ckwatch.checks.compiler.sources import NO_INPUTS, CompilerInputs, Sources
+from ckwatch.checks.compiler.symbol_places import symbol_place
 from ckwatch.checks.flag_places import blamed_flag
 from ckwatch.checks.linker_symbols import demangled, symbol_of
 from ckwatch.checks.parameter_values import value_words
 from ckwatch.checks.places import ReadLine, RenderedFile, SourcePlace
-from ckwatch.checks.reasons import explained
+from ckwatch.checks.reasons import explained, under_fast_math
 from ckwatch.checks.type_names import shorten
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.kernels import Unit
@@ -212,7 +213,7 @@ def _about_instance(message: ClangMessage, parameters: InstanceParameters, sourc
 def _about_text(message: ClangMessage, parameters: InstanceParameters, sources: Sources) -> Placed:
     """A message at its place in the user's text, or at the parameter that printed what it is about."""
     unterminated = as_unterminated(message, sources)
-    message, place = unterminated or (with_column(message, sources), locate.symbol_place(message, sources))
+    message, place = unterminated or (with_column(message, sources), symbol_place(message, sources))
     related: tuple[Related, ...] = ()
     cause = ErrorCause.TEXT
     if place is not None:
@@ -254,7 +255,7 @@ def _about_text(message: ClangMessage, parameters: InstanceParameters, sources: 
 
 
 def _key(message: ClangMessage, diagnostic: Diagnostic) -> tuple[object, ...]:
-    symbol = symbol_of(message) if message.position is None else None
+    symbol = symbol_of(message) if message.position is None or message.kind is MessageKind.LINKER else None
     about = symbol.spelled if symbol is not None else message.text
     return diagnostic.severity, diagnostic.code, about, diagnostic.span
 
@@ -263,7 +264,8 @@ def _built(
     message: ClangMessage, place: SourcePlace, sources: Sources, related: tuple[Related, ...] = ()
 ) -> Diagnostic:
     # nobody knows places in the rendered text
-    worded = _MADE_UP_PLACE.sub(r"(\g<what>)", explained(message, sources.rendered.source_map.text))
+    said = sources.is_hip and under_fast_math(message, (flag.text for flag in sources.inputs.flags))
+    worded = _MADE_UP_PLACE.sub(r"(\g<what>)", said or explained(message, sources.rendered.source_map.text))
     text = _FAULT_TEXT.get(message.kind) or shorten(demangled(worded))
     source, code = _source(message), code_of(message)
     if source is Source.CLANG and sources.is_cuda:

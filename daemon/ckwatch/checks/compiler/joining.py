@@ -66,6 +66,8 @@ class Placed:
     def add_consequence(self, other: Diagnostic) -> None:
         """Add a diagnostic that only follows from this one."""
         same = other.message == self.diagnostic.message
+        if same and other.span == self.diagnostic.span:
+            return
         self.add("also here" if same else f"in consequence: {other.message}", other.span)
 
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ckwatch.checks.ck_parameters import InstanceParameters
-from ckwatch.checks.clang_output import TRANSIENT_KINDS, ClangMessage, MessageKind
+from ckwatch.checks.clang_output import TRANSIENT_KINDS, ClangMessage, Inclusion, MessageKind
 from ckwatch.checks.compiler.consequences import UNKNOWN_NAME
 from ckwatch.checks.compiler.sources import Sources
-from ckwatch.checks.linker_symbols import INLINE_ASSEMBLY, SymbolProblem, assembly, declaration, symbol_of, uses
 from ckwatch.checks.parameter_values import value_words
 from ckwatch.checks.places import SourcePlace
 from ckwatch.model.diagnostics import Related
-from ckwatch.model.text import LineIndex, Span, span
+from ckwatch.model.text import Span, span
 
 _ABOUT_VALUE = re.compile(
     r"negative size|zero size|array (?:bound|size|is too large)|division by zero|out of range|too large|invalid suffix|"
     r"invalid digit|not (?:an integral )?constant|integral constant|shift count"
 )
 ZERO = re.compile(r"(?:division|remainder|modulo) by zero|modulus by zero")
-_AT_END = re.compile(r"expected a \"\}\"|unterminated|the #endif for this directive is missing|missing closing")
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 
 
@@ -66,15 +65,20 @@ def place_in_own_header(message: ClangMessage, sources: Sources) -> SourcePlace 
     """The place of a message in a header of the workspace, with the `#include` lines that lead there, the innermost
     first."""
     found = sources.span_of(message)
+    return None if found is None else SourcePlace(found, way_of(message.include_chain, sources))
+
+
+def way_of(chain: Sequence[Inclusion], sources: Sources) -> tuple[Related, ...]:
+    """The `#include` lines of a chain whose outermost is first, the innermost first."""
     way = []
-    for step in reversed(message.include_chain):
+    for step in reversed(chain):
         if sources.rendered.is_at(step.path):
             place = sources.rendered.place_of_line(step.line - 1)
             way += [Related("included here", place.span)] if place is not None else []
         elif not step.path.startswith("<"):
             line = sources.read_line(step.path, step.line - 1) or ""
             way.append(Related("included here", span(step.path, step.line - 1, 0, step.line - 1, len(line))))
-    return None if found is None else SourcePlace(found, tuple(way))
+    return tuple(way)
 
 
 def instantiation(message: ClangMessage, sources: Sources) -> SourcePlace | None:
@@ -98,38 +102,6 @@ def kernel_file_place(message: ClangMessage, sources: Sources) -> SourcePlace:
     """The kernel file: its template's line for the host's and linker's messages, else the instance."""
     about_host = message.kind in (*TRANSIENT_KINDS, MessageKind.DRIVER, MessageKind.LINKER)
     return SourcePlace(sources.unit.kernel.template_span if about_host else sources.unit.instance.span)
-
-
-def symbol_place(message: ClangMessage, sources: Sources) -> SourcePlace | None:
-    """Return the place where the symbol that a linker or assembler names is used, or the kernel defined; None for
-    other messages."""
-    in_assembly = message.path == INLINE_ASSEMBLY
-    if (message.position is not None and not in_assembly) or message.kind in TRANSIENT_KINDS:
-        return None
-    rendered, text = sources.rendered, sources.rendered.source_map.text
-    if _AT_END.match(message.text) and message.kind is MessageKind.COMPILER:
-        end = len(text.rstrip())
-        return rendered.place_at(max(end - 1, 0), end)
-    symbol = symbol_of(message)
-    if symbol is None:
-        of_assembler = in_assembly or message.tool == "ptxas" or message.kind is MessageKind.BACKEND
-        string = assembly(text, message) if of_assembler else None
-        return None if string is None else rendered.place_at(string.start, string.end)
-    declared: tuple[Related, ...] = ()
-    is_undefined = symbol.problem is SymbolProblem.UNDEFINED
-    if is_undefined and (one := declaration(text, symbol)) is not None:
-        place = rendered.place_at(one.start, one.end)
-        declared = () if place is None else (Related("declared here, and defined nowhere", place.span),)
-    found = uses(text, symbol)
-    if not found or (is_undefined and not found[0].function):
-        for path, header in sources.users_texts():
-            inside = [one for one in uses(header, symbol) if one.function or one.of_type or one.defines]
-            if inside and not rendered.is_at(path):
-                lines = LineIndex(header)
-                at = Span(path, lines.position(inside[0].start), lines.position(inside[0].end))
-                return SourcePlace(at, declared)
-    place = rendered.place_at(found[0].start, found[0].end) if found else None
-    return None if place is None else replace(place, chain=(*declared, *place.chain))
 
 
 def blamed_parameter(

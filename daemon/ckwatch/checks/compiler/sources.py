@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ckwatch.checks.clang_output import ClangMessage, ClangPosition, byte_column, position_in
+from ckwatch.checks.clang_output import ClangMessage, ClangPosition, Inclusion, byte_column, position_in
 from ckwatch.checks.places import ReadLine, RenderedFile, source_span
 from ckwatch.model.compiler_flags import GivenFlag
 from ckwatch.model.kernels import Unit
@@ -47,6 +48,11 @@ class Sources:
     def is_cuda(self) -> bool:
         """True where nvcc compiles."""
         return language_of(self.unit.kernel.template) is Language.CU
+
+    @property
+    def is_hip(self) -> bool:
+        """True where hipcc compiles."""
+        return language_of(self.unit.kernel.template) is Language.HIP
 
     def is_built_in(self, path: str) -> bool:
         """Return True if a file is one of the built-in templates."""
@@ -103,16 +109,33 @@ class Sources:
 
     def users_texts(self) -> Iterator[tuple[str, str]]:
         """The rendered file, the own headers that it includes, and what these include, with their texts."""
-        seen: set[str] = set()
+        for path, text, _ in self._included():
+            yield path, text
+
+    def way_to(self, header: str) -> tuple[Inclusion, ...] | None:
+        """The inclusions that lead to an own header, outermost first; None when it is not included from own files."""
+        steps = {path: step for path, _, step in self._included() if step is not None}
+        if header not in steps:
+            return None
+        way = [steps[header]]
+        while way[0].path in steps:
+            way.insert(0, steps[way[0].path])
+        return tuple(way)
+
+    def _included(self) -> Iterator[tuple[str, str, Inclusion | None]]:
+        """The files of `users_texts`, each with the line that includes it first."""
+        seen: dict[str, Inclusion] = {}
         pending = [self.rendered.path]
         while pending:
             path = pending.pop(0)
             text = self.text_of(path)
-            yield path, text
-            beside = [path.rpartition("/")[0]] if seen else []
-            for name in _INCLUDE.findall(text) if len(seen) < HEADERS_SEARCHED else ():
-                candidates = (f"{folder}/{name}" for folder in (*beside, *self.inputs.folders))
+            yield path, text, seen.get(path)
+            beside = [path.rpartition("/")[0]] if not self.rendered.is_at(path) else []
+            for include in _INCLUDE.finditer(text) if len(seen) < HEADERS_SEARCHED else ():
+                candidates = (
+                    posixpath.normpath(f"{folder}/{include[1]}") for folder in (*beside, *self.inputs.folders)
+                )
                 header = next((one for one in candidates if self.read_line(one, 0) is not None), None)
                 if header is not None and header not in seen:
-                    seen.add(header)
+                    seen[header] = Inclusion(path, text.count("\n", 0, include.start(1)) + 1)
                     pending.append(header)
