@@ -27,7 +27,7 @@ ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250")
 NATIVE = Path(__file__).parents[2] / "daemon/ckwatch/verification/native"
 INSTRUCTIONS = Path(__file__).parents[1] / "data/instructions"
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g1", "-fno-math-errno", "-fno-strict-aliasing", "-ffp-contract=off")
+FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O0", "-g1", "-fno-math-errno", "-fno-strict-aliasing", "-ffp-contract=off")
 LIMIT = "50000"
 """Instructions of a workgroup: most changed kernels end by it."""
 
