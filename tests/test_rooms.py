@@ -59,7 +59,7 @@ OWN_FILES: Mapping[str, str] = {
     "ckwatch.system.user_files": "all others",
     "ckwatch.cli.imports.hip": "what ships with ckwatch",
     "ckwatch.cli.imports.missing_headers": "what ships with ckwatch",
-    "ckwatch.cli.init": "what ships with ckwatch",
+    "ckwatch.workspace.starters": "what ships with ckwatch",
     "ckwatch_web.views.compile_time": "a trace that was written for it",
 }
 """Modules that read a file without `ckwatch.system.user_files`, and which."""

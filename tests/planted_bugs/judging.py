@@ -109,6 +109,7 @@ def judge(variant: Variant, library: Path) -> Verdict:
             trials=trials_of(unit, VerificationDepth.ESSENTIAL),
             library=str(library),
             objdump=str(toolchain.objdump),
+            reference=unit.kernel.operation.reference,
         )
         artifact = built.files[ProductKind.SHARED_OBJECT].read_bytes()
         verification = anyio.run(partial(verify, job, artifact, time_limit_s=TIME_LIMIT_S))
