@@ -14,7 +14,7 @@ import pytest
 from benches.bench_kernels import LIMITS_S, job, shared_object
 from ckwatch.bench.leases import FOLDER_VARIABLE
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
-from ckwatch.bench.worker_protocol import WorkerHello, WorkerMessage, WorkerStage
+from ckwatch.bench.worker_protocol import PROTOCOL, WorkerHello, WorkerMessage, WorkerStage
 from ckwatch.bench.worker_session import WORKER, WorkerStart, find_devices, measure
 from fakes.patience import PATIENCE_S
 
@@ -75,7 +75,7 @@ SCRIPTS = [
     (
         "say(WorkerHello(protocol=PROTOCOL + 1, version='9', pid=1, host='box')); time.sleep(1000)",
         FailureKind.GARBLED,
-        r"the worker on box is of ckwatch 9 \(protocol 4\); this is .* \(protocol 3\)",
+        rf"the worker on box is of ckwatch 9 \(protocol {PROTOCOL + 1}\); this is .* \(protocol {PROTOCOL}\)",
     ),
     (
         "say(hello, stage); sys.exit(5)",

@@ -74,7 +74,11 @@ def test_no_shipped_unit_is_refused() -> None:
     for example in EXAMPLES.iterdir():
         workspace = load_workspace(example)
         for unit in workspace.units:
-            assert [one.message for one in diagnostics_of(unit) if one.severity is Severity.ERROR] == []
+            assert [
+                one.message
+                for one in diagnostics_of(unit, workspace.template_folders)
+                if one.severity is Severity.ERROR
+            ] == []
             count += 1
     assert count > 30
 

@@ -136,7 +136,7 @@ def _verdict(variant: Variant, verification: Verification, edited: dict[str, str
     matching = [finding for finding in verification.mistakes if finding.kind.value in variant.finds]
     places = [shown for finding in matching for shown in _lines_of(finding, edited)]
     line_right = any(part in place for place in places for part in variant.shown)
-    if "wrong" in variant.finds and "wrong" in kinds and not variant.shown:
+    if "wrong" in variant.finds and "wrong" in kinds and not places:
         line_right = True  # at the instance
     return Verdict(variant, verification, tuple(sorted(kinds)), tuple(dict.fromkeys(places)), line_right)
 
