@@ -41,7 +41,7 @@ OTHER_FIGURES = re.compile(r" \([^()]*\d[^()]*\)$")
 """Other figures of the run, which end some names."""
 
 Measured = dict[str, tuple[float, str]]
-"""What ckwatch took, and its unit, by the row's name."""
+"""The figure of ckwatch, and its unit, by the row's name."""
 
 
 def measured(checkout: Path, program: str, each: int) -> Measured:

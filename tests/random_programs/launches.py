@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 PATTERN = 0xA5
-"""What outputs hold at first."""
+"""The byte that outputs are filled with at first."""
 
 FIRST_COUNTERS = bytes(range(1, 256)) + b"\0"
 

@@ -111,7 +111,7 @@ class Kernel:
 
 @dataclass
 class _Scope:
-    """What statements may read and write, and whether all threads come by together."""
+    """Variables that statements may read and write, and whether all threads come by together."""
 
     readable: list[tuple[str, str]]
     writable: list[tuple[str, str]]

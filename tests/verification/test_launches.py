@@ -159,7 +159,7 @@ def test_a_wave_that_goes_on_into_the_padding_behind_its_kernel(launched: Launch
 
 
 def test_a_wait_is_missing_where_a_launch_was_or_could_have_been(launched: Launched) -> None:
-    """What was executed is reported as that, and once."""
+    """Executed instructions are reported as such, and once."""
     use, wait = "s_mov_b32 s5, s4 // BE850004", "s_waitcnt lgkmcnt(0) // BF8CC07F"
     for condition, workgroup in (
         ("s_cmp_eq_u32 s0, s0 // BF060000", None),

@@ -1,4 +1,4 @@
-"""Where an infinity or NaN first arises; ordinary infinities, such as the initial maximum of a softmax, are not told."""
+"""The place at which an infinity or NaN first arises; ordinary infinities, such as the initial maximum of a softmax, are not told."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_a_seed_has_the_same_kernels_always() -> None:
 
 
 def test_a_difference_is_made_small() -> None:
-    """What differs is one statement; all others are left out."""
+    """One statement differs; all others are left out."""
     (kernel,) = Generator(3).kernels(1)
     guilty = next(one for one in kernel.statements() if one.plain)
 

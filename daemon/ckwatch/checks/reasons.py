@@ -120,7 +120,7 @@ _FAST_MATH = re.compile(r"-ffast-math|-ffinite-math-only|-Ofast|-fno-honor-\w+|-
 
 
 def under_fast_math(message: ClangMessage, flags: Iterable[str]) -> str | None:
-    """What to say of infinity or NaN under ckwatch's default for HIP; None for other messages, and where `flags` of the
+    """A sentence on infinity or NaN under ckwatch's default for HIP; None for other messages, and where `flags` of the
     user ask for fast math."""
     used = _NOT_FINITE.match(message.text) if message.option == "nan-infinity-disabled" else None
     if used is None or any(_FAST_MATH.fullmatch(flag) for flag in flags):

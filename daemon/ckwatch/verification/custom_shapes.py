@@ -41,7 +41,7 @@ _EXTENT_WORDS = re.compile(
 )
 _VECTOR_WORDS = re.compile(r"vec|per_?thread|unroll|items", re.IGNORECASE)
 _ODD = (5, 3, 7, 11, 1, 9, 13)
-"""What sizes have beyond whole blocks, one after the other, so that no two are alike."""
+"""Elements beyond whole blocks, one for each size in turn, so that no two are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class CustomSizes:
 
 @dataclass(slots=True)
 class _Roles:
-    """What the sizes of an operation are. `extents` are varied, `strides` follow from them, everything else stays as it
+    """The sizes of an operation by their uses. `extents` are varied, `strides` follow from them, everything else stays as it
     is. `steps`: what sizes are multiples of by the expressions they stand in."""
 
     extents: list[str] = field(default_factory=list)

@@ -26,7 +26,7 @@ _DYNAMIC_SHARED = re.compile(
 
 
 class Access(StrEnum):
-    """What a kernel does with the elements behind a pointer, as far as its text shows."""
+    """Use that a kernel makes of the elements behind a pointer, as far as its text shows."""
 
     READ = "reads"
     WRITE = "writes"
@@ -159,7 +159,7 @@ def _parameter_list(code: str, start: int) -> tuple[str, int] | None:
 
 
 def _beginning(code: str, start: int) -> int:
-    """Where the declaration around `start` begins: behind the last statement, scope or directive."""
+    """The beginning of the declaration around `start`: behind the last statement, scope or directive."""
     begin = max(code.rfind(character, 0, start) for character in ";{}")
     directive = list(re.finditer(r"^[ \t]*#(?:[^\n])*\n", code[begin + 1 : start], re.MULTILINE))
     return begin + 1 + (directive[-1].end() if directive else 0)
@@ -237,7 +237,7 @@ def _parameter(number: int, declared: str, default: str | None, note: str, body:
 
 
 def _access(name: str, body: str) -> Access:
-    """What the body of a kernel does with the elements behind a pointer."""
+    """Use that the body of a kernel makes of the elements behind a pointer."""
     reads = writes = False
     for found in re.finditer(rf"(?<![\w.])(?<!->){re.escape(name)}\b(?!\s*::)", body):
         before, at = body[: found.start()].rstrip(), found.end()

@@ -33,7 +33,7 @@ class AnswerError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """What the source does not say. `key` is how an answer names it."""
+    """A question that the source leaves open. `key` is how an answer names it."""
 
     key: str
     text: str
@@ -98,7 +98,7 @@ class _Plan:
 def questions(
     kernel: HipKernel, launches: Sequence[KernelLaunch], constants: Constants, answers: Mapping[str, str]
 ) -> list[OpenQuestion]:
-    """What the source does not say, with or without an answer. Raises AnswerError."""
+    """A question that the source leaves open, with or without an answer. Raises AnswerError."""
     return list(_plan(kernel, launches, constants, answers).asked.values())
 
 
@@ -376,7 +376,7 @@ def _shape_lines(plan: _Plan, kernel: HipKernel) -> list[str]:
 def _instances(
     plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch]
 ) -> tuple[dict[str, str], list[tuple[str, dict[str, str]]]]:
-    """What all instances have, and each instance's name and own values: one for each way in which the file launches."""
+    """Parameters that all instances have, and each instance's name and own values: one for each way in which the file launches."""
     first = dict(plan.parameters)
     types = [one.name for one in kernel.templates if one.is_type]
     found = [first]

@@ -17,7 +17,7 @@ from ckwatch.system.processes import run_blocking
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 FOLDER = "stand_ins"
-"""Where a workspace has them."""
+"""The folder of a workspace that holds them."""
 
 TIMEOUT_S = 60
 _TORCH = re.compile(r"(?:torch|ATen|c10|pybind11)/[\w/]+\.(?:h|hpp|cuh)")

@@ -42,7 +42,7 @@ WORDS = (
     "sorted",
     "mask",
 )
-"""What editors offer for `values`."""
+"""Words that editors offer for `values`."""
 
 _FILE_SUFFIX = ".npy"
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\((.*)\))?\s*", re.ASCII | re.DOTALL)
