@@ -283,7 +283,9 @@ def test_imports(small: Path, reader: Reader, tmp_path: Path, monkeypatch: pytes
     reader.run("import ck4inductor", "gemm")
     (tmp_path / "own.py").write_text('T = "{{ kernel_definition }}"\n')
     reader.run("import inductor", str(tmp_path / "own.py"))
-    assert reader.seen == {"ImportedInstances", "ImportedTemplate"}
+    (tmp_path / "scale.hip").write_text("__global__ void scale(float* y, int size) { if (size) y[0] = 2; }\n")
+    reader.run("import hip", str(tmp_path / "scale.hip"), "--out", str(tmp_path / "scale"))
+    assert reader.seen == {"ImportedInstances", "ImportedTemplate", "ImportedKernels"}
 
 
 def test_imported_timings(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,7 @@ class KernelVerdict:
     """Findings that are not where, or what, was planted, with their arch."""
     codes: tuple[str, ...]
     unclear_on: tuple[str, ...] = ()
-    """Tell that the program did not end well, or said something else."""
+    """Archs on which the program did not end well, or said something else."""
 
     @property
     def kind(self) -> str:

@@ -308,6 +308,15 @@ OUTPUT: dict[str, tuple[type, ...]] = {
             unset=tuple[str, ...],
         ),
     ),
+    "import hip": (
+        _answer(
+            "ImportedKernels",
+            """The files that were written. `open`: what each kernel leaves to be said, by the name of an answer;
+            `stand_ins`: headers that files were written for; `missing_headers` those that were found nowhere.""",
+            files=tuple[str, ...], open=dict[str, dict[str, str]], stand_ins=tuple[str, ...],
+            missing_headers=tuple[str, ...],
+        ),
+    ),
     "import timings": (
         _answer(
             "ImportedTimingFiles", "The result for each file whose timings were imported.",

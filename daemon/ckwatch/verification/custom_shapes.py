@@ -58,8 +58,8 @@ class CustomSizes:
 
 @dataclass(slots=True)
 class _Roles:
-    """The sizes of an operation by their uses. `extents` are varied, `strides` follow from them, everything else stays as it
-    is. `steps`: what sizes are multiples of by the expressions they stand in."""
+    """The sizes of an operation by their uses. `extents` are varied, `strides` follow from them, everything else stays
+    as it is. `steps`: what sizes are multiples of by the expressions they stand in."""
 
     extents: list[str] = field(default_factory=list)
     strides: list[str] = field(default_factory=list)

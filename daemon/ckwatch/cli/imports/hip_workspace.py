@@ -376,7 +376,8 @@ def _shape_lines(plan: _Plan, kernel: HipKernel) -> list[str]:
 def _instances(
     plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch]
 ) -> tuple[dict[str, str], list[tuple[str, dict[str, str]]]]:
-    """Parameters that all instances have, and each instance's name and own values: one for each way in which the file launches."""
+    """Parameters that all instances have, and each instance's name and own values: one for each way in which the file
+    launches."""
     first = dict(plan.parameters)
     types = [one.name for one in kernel.templates if one.is_type]
     found = [first]
