@@ -6,6 +6,7 @@ import argparse
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from ckwatch.bench.history.timings import TimingRecord
@@ -13,6 +14,7 @@ from ckwatch.bench.imports.records import ImportedTimingsFile
 from ckwatch.cli import main, session
 from ckwatch.client import Client
 from ckwatch.engine.timings_to_wire import record_details_to_wire, record_to_wire
+from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.timings import Timing
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, TimingDetail
@@ -45,6 +47,8 @@ class TimingClient:
         self.left_bench = False
         self.no_compiler: str | None = None
         self.warnings: dict[str, str] = {}
+        self.mistakes: dict[str, tuple[Diagnostic, ...]] = {}
+        """Of units, by their ids."""
 
     def _ask(self, *call: object) -> None:
         self.asked.append(call)
@@ -65,6 +69,9 @@ class TimingClient:
             root=str(self.root), problem=None, diagnostics=(), files=(), template_folders=(), toolchain=None,
             toolchain_problem=self.no_compiler,
         )  # fmt: skip
+
+    async def unit(self, unit: str) -> SimpleNamespace:
+        return SimpleNamespace(diagnostics=self.mistakes.get(unit, ()))
 
     async def units(self, *patterns: str) -> list[Unit]:
         if not patterns:

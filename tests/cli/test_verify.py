@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benches.timing_client import TimingClient
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.python_references import MistakeKind, ReferenceMistake
 from ckwatch.model.text import span
 from ckwatch.model.verification import ProblemOutcome, Verification
@@ -84,6 +85,14 @@ def test_the_exit_status(
     client.verified = lines
     assert client.run("verify") == status
     assert words in capsys.readouterr().out
+
+
+def test_why_a_unit_was_not_built_is_printed(client: TimingClient, capsys: Capture) -> None:
+    client.verified = (without(A, "it was not built", "failed"), line(B))
+    place = span(str(client.root / "k.hip.j2"), 3, 0, 3, 4)
+    client.mistakes = {A: (Diagnostic(Severity.ERROR, Source.LINKER, "linker/error", "no exported function", place),)}
+    assert client.run("verify") == 1
+    assert "k.hip.j2:4:1: error: no exported function [linker/error]" in capsys.readouterr().out
 
 
 def test_shapes_are_asked_for(client: TimingClient, capsys: Capture) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ckwatch.bench.report import KERNEL_FAILURES
 from ckwatch.cli.build_results import NO_COMPILER
-from ckwatch.cli.mistakes import explained, report_mistakes
+from ckwatch.cli.mistakes import explained, report_mistakes, report_unbuilt
 from ckwatch.cli.output import VERDICT_STYLES, Output, aligned
 from ckwatch.cli.progress import amount
 from ckwatch.cli.session import asked_patterns, asking
@@ -62,6 +62,7 @@ async def run(options: argparse.Namespace) -> int:
         units = await client.units(*patterns) if bench.unbuilt else []
         outcomes = {unit.id: unit.outcome for unit in units}
         mistakes = await report_mistakes(client, bench.output, patterns)
+        await report_unbuilt(client, bench.output, [unit for unit in bench.unbuilt if outcomes.get(unit) == "failed"])
     return bench.finish(outcomes, mistakes.summary, time.monotonic() - options.begun)
 
 

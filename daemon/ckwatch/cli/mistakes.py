@@ -68,6 +68,14 @@ async def report_mistakes(client: Client, output: Output, patterns: Sequence[str
     return found
 
 
+async def report_unbuilt(client: Client, output: Output, units: Sequence[str]) -> None:
+    """Print why these units, whose build failed, have no result: what `ckwatch build` says of them."""
+    from ckwatch.checks.fold import fold
+
+    own = {unit: (await client.unit(unit)).diagnostics for unit in units}
+    output.diagnostics(fold(own, max(len(own), 1)))
+
+
 def joined(workspace: Sequence[Diagnostic], units: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Errors first, those of `ckwatch.toml` and kernel files before those of units, with which goes why a header is
     missing."""

@@ -13,7 +13,7 @@ from rich.text import Text
 from ckwatch.checks.fold import fold
 from ckwatch.checks.verification_diagnostics import diagnostics_once
 from ckwatch.cli.build_results import NO_COMPILER
-from ckwatch.cli.mistakes import explained, report_mistakes
+from ckwatch.cli.mistakes import explained, report_mistakes, report_unbuilt
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.compile.toolchain.installations import cache_folder
@@ -49,6 +49,7 @@ async def run(options: argparse.Namespace) -> int:
         if NO_COMPILER in shown.reasons and (problem := (await client.workspace()).toolchain_problem):
             raise ToolchainError.of(problem)
         mistakes = await report_mistakes(client, shown.output, patterns)
+        await report_unbuilt(client, shown.output, shown.broken)
         return shown.finish(await client.units(*patterns), mistakes.summary)
 
 
@@ -63,6 +64,7 @@ class _Verify:
         self._unbuilt: Counter[str] = Counter()
         self._total = 0
         self.reasons: set[str] = set()
+        self.broken: list[str] = []
 
     async def follow(self, lines: AsyncIterator[VerifyLine]) -> None:
         """Print each unit; what is being done is shown on a terminal."""
@@ -98,6 +100,8 @@ class _Verify:
         else:
             self._unbuilt[line.outcome] += 1
             self.reasons.add(line.text)
+            if line.outcome == "failed":
+                self.broken.append(result.unit)
         if self.output.json:
             self.output.event(
                 "unit", unit=result.unit, built_as=line.outcome, known=line.known, outcome=outcome, summary=summary,
