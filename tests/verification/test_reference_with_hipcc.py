@@ -57,7 +57,7 @@ name = "one"
 BlockSize = 64
 """
 
-REFERENCE = """
+REFERENCE = """import numpy as np
 def scaled(X, Index, factor):
     return {result}
 """
@@ -83,6 +83,6 @@ def test_right_wrong_and_mistaken(tmp_path: Path, capsys: pytest.CaptureFixture[
     status, found = verified(tmp_path, "factor * X + 2 * Index[:, None]", capsys)
     assert (status, found["outcome"]) == (1, "failed")
     assert "elements of Y are wrong (Y[" in str(found["summary"])
-    status, found = verified(tmp_path, "factor * X + Index", capsys)
+    status, found = verified(tmp_path, "X + np.zeros(X.shape[1] + 2)", capsys)
     assert (status, found["outcome"]) == (1, "not verified")
     assert "reference.py:3: ValueError: operands could not be broadcast together" in str(found["summary"])
