@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,12 @@ class OutputCheck:
     worst_error: float
     rtol: float
     atol: float
+
+    @classmethod
+    def of_all(cls, checks: Sequence[OutputCheck]) -> OutputCheck:
+        """The check of several outputs, at least one: the tolerance is that of the worst one."""
+        worst = max(checks, key=lambda check: check.worst_error)
+        return replace(worst, compared=sum(check.compared for check in checks))
 
 
 class WrongResultError(Exception):  # becomes a `Failure`

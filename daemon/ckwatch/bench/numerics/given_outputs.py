@@ -121,11 +121,4 @@ class GivenReference:
         return self._compare(outputs, self._written)
 
     def _compare(self, outputs: Mapping[str, Storage], written: Mapping[str, Mask] | None) -> OutputCheck:
-        checks = [output.compare(outputs, written) for output in self._outputs]
-        worst = max(checks, key=lambda check: check.worst_error)
-        return OutputCheck(
-            compared=sum(check.compared for check in checks),
-            worst_error=worst.worst_error,
-            rtol=worst.rtol,
-            atol=worst.atol,
-        )
+        return OutputCheck.of_all([output.compare(outputs, written) for output in self._outputs])

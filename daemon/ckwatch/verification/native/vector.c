@@ -456,7 +456,12 @@ static inline bool flushes_any(const Wave *w) { return flushes(w, DENORMAL_SOURC
   else take_step_source(w, s, n, &source);
 #define FOR_ACTIVE_CHUNKS(lane, active) \
   for (unsigned lane = 0, active; lane < LANES; lane += CHUNK) if ((active = (unsigned)(exec >> lane) & 0xffff))
-#define FLUSHES(D, A, B, C) ((STEPS_##D | STEPS_##A | STEPS_##B | STEPS_##C) & IS_FLUSHED && flushes_any(w))
+/* Denormals that are flushed take the whole function. */
+#define WHOLE_IF_FLUSHES(D, A, B, C) \
+  if ((STEPS_##D | STEPS_##A | STEPS_##B | STEPS_##C) & IS_FLUSHED && flushes_any(w)) { \
+    perform_whole(w, s); \
+    return; \
+  }
 #define IN_CHUNKS(D, sources, values, expression) \
   const Instruction *i = &without_modifiers; \
   const uint64_t exec = EXEC_OF(w); \
@@ -471,10 +476,7 @@ static inline bool flushes_any(const Wave *w) { return flushes(w, DENORMAL_SOURC
 
 #define V1(name, D, A, expression)                \
   STEP(name) {                                    \
-    if (FLUSHES(D, A, A, A)) {                    \
-      perform_whole(w, s);                        \
-      return;                                     \
-    }                                             \
+    WHOLE_IF_FLUSHES(D, A, A, A)                  \
     TAKE(A, 0, a_)                                \
     IN_CHUNKS(D, ChunkSource sa = chunk_of(&a_, lane);, __auto_type a = VALUE_##A(sa); (void)a;, expression) \
   }                                               \
@@ -488,10 +490,7 @@ static inline bool flushes_any(const Wave *w) { return flushes(w, DENORMAL_SOURC
 #define K3 V3
 #define V2(name, D, A, B, expression)             \
   STEP(name) {                                    \
-    if (FLUSHES(D, A, B, B)) {                    \
-      perform_whole(w, s);                        \
-      return;                                     \
-    }                                             \
+    WHOLE_IF_FLUSHES(D, A, B, B)                  \
     TAKE(A, 0, a_)                                \
     TAKE(B, 1, b_)                                \
     IN_CHUNKS(D, ChunkSource sa = chunk_of(&a_, lane); ChunkSource sb = chunk_of(&b_, lane);, \
@@ -505,10 +504,7 @@ static inline bool flushes_any(const Wave *w) { return flushes(w, DENORMAL_SOURC
   }
 #define V3(name, D, A, B, C, expression)          \
   STEP(name) {                                    \
-    if (FLUSHES(D, A, B, C)) {                    \
-      perform_whole(w, s);                        \
-      return;                                     \
-    }                                             \
+    WHOLE_IF_FLUSHES(D, A, B, C)                  \
     TAKE(A, 0, a_)                                \
     TAKE(B, 1, b_)                                \
     TAKE(C, 2, c_)                                \
@@ -525,10 +521,7 @@ static inline bool flushes_any(const Wave *w) { return flushes(w, DENORMAL_SOURC
   }
 #define A2(name, D, A, B, expression)             \
   STEP(name) {                                    \
-    if (FLUSHES(D, A, B, B)) {                    \
-      perform_whole(w, s);                        \
-      return;                                     \
-    }                                             \
+    WHOLE_IF_FLUSHES(D, A, B, B)                  \
     TAKE(A, 0, a_)                                \
     TAKE(B, 1, b_)                                \
     IN_CHUNKS(D, ChunkSource sa = chunk_of(&a_, lane); ChunkSource sb = chunk_of(&b_, lane); \
@@ -568,10 +561,7 @@ static inline bool flushes_any(const Wave *w) { return flushes(w, DENORMAL_SOURC
   FUNCTION(v_cmp_##name) { put_mask(w, &i->operand[0], mask_##name(w, i)); } \
   FUNCTION(v_cmpx_##name) { put_mask(w, &i->operand[0], EXEC_OF(w) = mask_##name(w, i)); } \
   STEP(v_cmp_##name) {                            \
-    if (FLUSHES(T, T, T, T)) {                    \
-      perform_whole(w, s);                        \
-      return;                                     \
-    }                                             \
+    WHOLE_IF_FLUSHES(T, T, T, T)                  \
     TAKE(T, 0, a_)                                \
     TAKE(T, 1, b_)                                \
     const uint64_t exec = EXEC_OF(w);             \
