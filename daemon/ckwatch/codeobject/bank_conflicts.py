@@ -5,17 +5,13 @@ start; from GFX90A on y and z are in its upper bits, and 0 here). From there int
 from memory or from a kernel's arguments is not known; added to what is known it moves all lanes alike, which leaves
 their distances.
 
-*Banks.* On CDNA2 and CDNA3 LDS has 32 banks of 4 bytes. An access of 16 bytes a lane goes in eight groups of eight
-lanes ("Understanding AMD GPU LDS and Bank Conflicts" in Composable Kernel's documentation, and AMD's "Avoiding LDS Bank
-Conflicts on AMD GPUs Using CK-Tile Framework" for the groups of `ds_read_b128`), one of 4 bytes in two halves of 32
-lanes, which are as much as the banks give at once. A group takes as many turns as the fullest bank has different words.
-Other widths and archs are not analyzed.
+*Banks.* Phases and banks are those of `lds_banks`, where a document or a measurement says them. Archs other than CDNA2
+and CDNA3 are not analyzed.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +19,7 @@ from inspect import signature
 
 from ckwatch.codeobject.control_flow import ControlFlow
 from ckwatch.codeobject.disassembly import Instruction, InstructionKind, traits
+from ckwatch.codeobject.lds_banks import WORD_BYTES, Evidence, bank_rule, words_of
 
 _BITS = 0xFFFFFFFF
 _DEPTH = 300
@@ -246,22 +243,8 @@ def _scales(name: str, sources: list[LaneValues]) -> bool:
 
 
 _ARCHS_WITH_KNOWN_BANKS = ("gfx90a", "gfx940", "gfx941", "gfx942")
-_BANKS = 32
-_WORD_BYTES = 4
 _WAVE_LANES = 64
-_HALVES = tuple(tuple(range(first, first + 32)) for first in (0, 32))
-_WRITES_OF_16 = tuple(tuple(range(first, first + 8)) for first in range(0, 64, 8))
-_READS_OF_16 = tuple(
-    (*range(one, one + 4), *range(other, other + 4))
-    for half in (0, 32)
-    for one, other in ((half, half + 20), (half + 4, half + 16), (half + 8, half + 28), (half + 12, half + 24))
-)
-_GROUPS = {
-    "ds_read_b128": _READS_OF_16,
-    "ds_write_b128": _WRITES_OF_16,
-    "ds_read_b32": _HALVES,
-    "ds_write_b32": _HALVES,
-}
+_ACCESS = re.compile(r"ds_(?:read|write)_b\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +282,7 @@ def bank_conflicts(
                 continue
             kind = traits(instruction.mnemonic).kind
             if block in loop and kind in (InstructionKind.LDS_READ, InstructionKind.LDS_WRITE):
-                turns = _turns(instruction, wave, known)
+                turns = _turns(instruction, wave, arch, known)
                 if turns is not None:
                     found.append(LdsAccess(index, turns))
             wave.follow(instruction)
@@ -307,26 +290,23 @@ def bank_conflicts(
 
 
 def _turns(
-    instruction: Instruction, wave: WaveRegisters, known: dict[tuple[str, tuple[int, ...]], float]
+    instruction: Instruction, wave: WaveRegisters, arch: str, known: dict[tuple[str, tuple[int, ...]], float]
 ) -> float | None:
     """`known` keeps what was found for the lanes' distances, which is all that matters: banks go round."""
-    groups = _GROUPS.get(instruction.mnemonic)
-    if groups is None:
+    if not _ACCESS.match(instruction.mnemonic):
         return None
-    reads = traits(instruction.mnemonic).kind is InstructionKind.LDS_READ
+    access = traits(instruction.mnemonic)
+    reads = access.kind is InstructionKind.LDS_READ
+    rule = bank_rule(arch, _WAVE_LANES, writes=not reads, size_bytes=access.bytes)
     operand = instruction.operands[1 if reads else 0].split(" ")[0]
     lanes = wave.value(operand)
-    if lanes is None or not operand.startswith("v"):
+    if rule.evidence is Evidence.ASSUMED or lanes is None or not operand.startswith("v"):
         return None
     distances = tuple(value - lanes.values[0] for value in lanes.values)
     key = instruction.mnemonic, distances
     if key not in known:
-        if any(distance % _WORD_BYTES for distance in distances):
+        if any(distance % WORD_BYTES for distance in distances):
             return None
-        words = range(traits(instruction.mnemonic).bytes // _WORD_BYTES)
-        first = [distance // _WORD_BYTES for distance in distances]
-        # a lane's own words fall into different banks: at best each group takes one turn
-        used = ({first[lane] + word for lane in group for word in words} for group in groups)
-        turns = [max(Counter(word % _BANKS for word in different).values()) for different in used]
+        turns = rule.turns({lane: words_of(distance, access.bytes) for lane, distance in enumerate(distances)})
         known[key] = sum(turns) / len(turns)
     return known[key]
