@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ckwatch.verification.counting import counting_rules, declare_counting
+
 Words = NDArray[np.uint32]
 Bytes = NDArray[np.uint8]
+Counts = NDArray[np.uint64]
 
 LANES = 64
 VCC, M0, EXEC, SCC = 106, 124, 126, 128
@@ -62,7 +65,10 @@ class _SingleWave(ctypes.Structure):
     """SingleWave of single_wave.c."""
 
     _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("vectors", "scalars", "lds", "memory", "undefined", "scratch")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("vectors", "scalars", "lds", "memory", "undefined", "scratch", "counts")
+        ),
         *(
             (name, ctypes.c_uint32)
             for name in ("lds_bytes", "memory_bytes", "scratch_bytes", "mode", "arch", "checked", "traced")
@@ -75,6 +81,8 @@ class WaveEmulator:
 
     def __init__(self, library: Path) -> None:
         native = ctypes.CDLL(str(library))
+        declare_counting(native)
+        self._count = native.ckwatch_emulator_count
         self._run = native.ckwatch_emulator_run_wave
         self._run.argtypes = [ctypes.c_char_p, ctypes.POINTER(_SingleWave)]
         self._memory, self._scratch = np.zeros(MEMORY_ROOM, np.uint8), np.zeros(MEMORY_ROOM, np.uint8)
@@ -98,8 +106,12 @@ class WaveEmulator:
         checked: bool = False,
         reports: bool = False,
         traced: bool = False,
+        counts: Counts | None = None,
     ) -> WaveState:
-        """The state after the recorded lines (`text // words`), which may yield findings if it `reports`."""
+        """The state after the recorded lines (`text // words`), which may yield findings if it `reports`.
+
+        `counts`: ten of each line (`InstructionCounts`), to which is added what its accesses cost.
+        """
         after = state.copy()
         after.put_pair(EXEC, state.exec_mask)
         start = self.memory_address - self._memory.ctypes.data
@@ -111,9 +123,12 @@ class WaveEmulator:
         scratch[:] = state.scratch.copy().view(np.uint32).T  # dwords of the lanes next to each other
         wave = _SingleWave(
             after.vectors.ctypes.data, after.scalars.ctypes.data, after.lds.ctypes.data, self.memory_address,
-            after.undefined.ctypes.data if after.undefined.size else None, self.scratch_address, after.lds.size,
+            after.undefined.ctypes.data if after.undefined.size else None, self.scratch_address,
+            None if counts is None else counts.ctypes.data, after.lds.size,
             memory.size, scratch.size // LANES * 4, state.mode, ALL_ARCHITECTURES.index(architecture), checked, traced,
         )  # fmt: skip
+        if counts is not None:
+            self._count(counting_rules(architecture))
         status = self._run(disassembly_of(lines).encode(), wave)
         after.memory = memory.copy()
         after.scratch = np.ascontiguousarray(scratch.T).view(np.uint8)

@@ -27,6 +27,7 @@ from ckwatch.bench.worker_protocol import (
     PROTOCOL,
     FrameSplitter,
     GarbledError,
+    LaunchCounted,
     Message,
     PipeFrame,
     SelfTestDone,
@@ -65,7 +66,7 @@ def main(runners: Mapping[type, Runner] | None = None) -> None:
 _Asked = tuple[Message, list[bytes]] | GarbledError | None
 """A request with its artifacts; None at the end of the input."""
 
-_Answer = BenchmarkReport | Devices | VerificationDone | SelfTestDone | BenchmarkFailure
+_Answer = BenchmarkReport | Devices | VerificationDone | SelfTestDone | LaunchCounted | BenchmarkFailure
 Send = Callable[[Message], None]
 Runner = tuple[str, str]
 """Module and name of a function that does a job with artifacts and a `Progress`. The module is imported for its job

@@ -18,12 +18,15 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
-from ckwatch.bench.job import Job, SelfTestJob, VerifyJob
+from ckwatch.bench.job import CountJob, Job, SelfTestJob, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices
 from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.instruction_counts import KernelCounts
 from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.self_test import AssumptionTrial
 from ckwatch.model.verification import EmulatedFinding, VerifiedProblem
+
+Task = Job | VerifyJob | SelfTestJob | CountJob
 
 PROTOCOL = 4
 """Grows with every change that the other side would not understand."""
@@ -86,32 +89,43 @@ class VerificationDone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchCounted:
+    """The counts of a `CountJob`, by kernels in the order of their first launches. `failure`: why the launch did not
+    end as it should, then they are of a part of it; empty where it did."""
+
+    kernels: tuple[KernelCounts, ...]
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRequest:
-    """A request of the session, followed by `artifacts` frames of bytes: shared objects. If `job`, `verify` and
-    `self_test` are None, it asks for the devices. `lasting`: another request may follow the answer."""
+    """A request of the session, followed by `artifacts` frames of bytes: shared objects. If `job`, `verify`,
+    `self_test` and `count` are None, it asks for the devices. `lasting`: another request may follow the answer."""
 
     protocol: int
     job: Job | None = None
     artifacts: int = 0
     verify: VerifyJob | None = None
     self_test: SelfTestJob | None = None
+    count: CountJob | None = None
     lasting: bool = False
 
     @classmethod
-    def of(cls, task: Job | VerifyJob | SelfTestJob | None, artifacts: int, *, lasting: bool = False) -> WorkerRequest:
+    def of(cls, task: Task | None, artifacts: int, *, lasting: bool = False) -> WorkerRequest:
         return cls(
             protocol=PROTOCOL,
             job=task if isinstance(task, Job) else None,
             artifacts=artifacts,
             verify=task if isinstance(task, VerifyJob) else None,
             self_test=task if isinstance(task, SelfTestJob) else None,
+            count=task if isinstance(task, CountJob) else None,
             lasting=lasting,
         )
 
     @property
-    def task(self) -> Job | VerifyJob | SelfTestJob | None:
+    def task(self) -> Task | None:
         """The task; None: list the devices."""
-        return self.job or self.verify or self.self_test
+        return self.job or self.verify or self.self_test or self.count
 
 
 WorkerMessage = (
@@ -123,6 +137,7 @@ WorkerMessage = (
     | VerificationDone
     | StepTried
     | SelfTestDone
+    | LaunchCounted
     | BenchmarkReport
     | BenchmarkFailure
 )
@@ -150,6 +165,7 @@ _MESSAGE_TYPES: dict[str, type] = {
     "VerificationDone": VerificationDone,
     "StepTried": StepTried,
     "SelfTestDone": SelfTestDone,
+    "LaunchCounted": LaunchCounted,
 }
 """By their tags on the pipe. A tag that changes needs another `PROTOCOL`, and then kept timings are measured again."""
 _TAGS = {type_: tag for tag, type_ in _MESSAGE_TYPES.items()}

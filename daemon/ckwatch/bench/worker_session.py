@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from ckwatch.bench import worker_protocol
-from ckwatch.bench.job import Job, SelfTestJob, VerifyJob
+from ckwatch.bench.job import Job
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
 from ckwatch.bench.runtimes.hip_api import fault_in_stderr
 from ckwatch.model.version import __version__
@@ -50,7 +50,14 @@ _FAULT_SIGNALS = frozenset(
 """Signals that a process brings upon itself."""
 
 _MANGLED = worker_protocol.MARK[:4]
-_Answer = TypeVar("_Answer", BenchmarkReport, Devices, worker_protocol.VerificationDone, worker_protocol.SelfTestDone)
+_Answer = TypeVar(
+    "_Answer",
+    BenchmarkReport,
+    Devices,
+    worker_protocol.VerificationDone,
+    worker_protocol.SelfTestDone,
+    worker_protocol.LaunchCounted,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +117,7 @@ class Worker:
 
     async def ask(
         self,
-        task: Job | VerifyJob | SelfTestJob | None,
+        task: worker_protocol.Task | None,
         artifacts: Sequence[bytes],
         wanted: type[_Answer],
         *,

@@ -17,7 +17,9 @@ import numpy.typing as npt
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes
 from ckwatch.bench.runtimes.hip_api import HIP
+from ckwatch.model.instruction_counts import KernelCounts
 from ckwatch.model.verification import INSTRUCTION_LIMIT
+from ckwatch.verification.counting import CountingRules, declare_counting, read_counts
 
 _TO_DEVICE, _FROM_DEVICE = 1, 2  # hipMemcpyKind
 OBJDUMP_VARIABLE = "CKWATCH_EMULATOR_OBJDUMP"
@@ -69,6 +71,7 @@ class EmulatedDevice:
         ):
             function = getattr(library, name)
             function.restype, function.argtypes = result, arguments
+        declare_counting(library)
 
     def allocate(self, size_bytes: int) -> int:
         """Memory of exactly this size, aligned to 256 bytes."""
@@ -108,6 +111,14 @@ class EmulatedDevice:
         self._library.ckwatch_emulator_set_checked(checked)
         self._library.ckwatch_emulator_set_traced(traced)
         self._library.ckwatch_emulator_choose(workgroups or 0, seed)
+
+    def count(self, rules: CountingRules) -> None:
+        """From now on launches are counted, instruction by instruction, and not checked."""
+        self._library.ckwatch_emulator_count(ctypes.byref(rules))
+
+    def counts(self) -> tuple[KernelCounts, ...]:
+        """Return what was counted."""
+        return read_counts(self._library)
 
     def synchronize(self) -> None:
         """Wait for launches. Raises what they ended with."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ckwatch.bench.job import VERIFYING, VerifyJob
+from ckwatch.bench.job import VERIFYING, CountJob, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure
 from ckwatch.bench.runtimes.hip_api import EMULATOR_BUG
-from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone, WorkerMessage, WorkerStage
+from ckwatch.bench.worker_protocol import LaunchCounted, TrialVerified, VerificationDone, WorkerMessage, WorkerStage
 from ckwatch.bench.worker_session import OnMessage, Worker, WorkerStart
 from ckwatch.model.emulated_archs import emulated_device
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.python_references import MistakeKind, ReferenceMistake
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, Verification, VerifiedProblem
@@ -83,6 +84,26 @@ async def verify(
         checked=job.checked,
         reference_mistakes=_mistakes_once(told),
     )
+
+
+async def count(
+    job: CountJob,
+    artifact: bytes,
+    start: WorkerStart = VERIFIER,
+    *,
+    time_limit_s: float,
+    on_message: OnMessage | None = None,
+    arrays: Sequence[bytes] = (),
+) -> LaunchCounted:
+    """Have a worker launch `artifact` once and count its instructions; arguments as those of `verify`.
+
+    Raises CkwatchError where the worker does not come to an end.
+    """
+    files = [artifact, *arrays]
+    answer = await Worker(start).ask(job, files, LaunchCounted, time_limit_s=time_limit_s, on_message=on_message)
+    if isinstance(answer, BenchmarkFailure):
+        raise CkwatchError(answer.message, answer.hint)
+    return answer
 
 
 def _mistakes_once(told: Iterable[TrialVerified]) -> tuple[ReferenceMistake, ...]:

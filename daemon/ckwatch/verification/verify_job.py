@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ckwatch.bench.job import VERIFYING, VerifyJob
+from ckwatch.bench.job import VERIFYING, CountJob, VerifyJob
 from ckwatch.bench.kernel_abi import ArtifactLoader, KernelFunction
 from ckwatch.bench.numerics.array_files import file_arrays
 from ckwatch.bench.numerics.comparison import WrongResultError
@@ -42,7 +42,7 @@ from ckwatch.bench.reference_calls import ReferenceCalls, ReferenceMistakeError
 from ckwatch.bench.report import KERNEL_FAILURES, FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.runtimes.hip_api import explained_status
-from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone
+from ckwatch.bench.worker_protocol import LaunchCounted, TrialVerified, VerificationDone
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import KernelProblem, is_fnuz
 from ckwatch.model.python_references import ReferenceMistake
@@ -57,6 +57,7 @@ from ckwatch.model.verification import (
     ProblemOutcome,
     VerifiedProblem,
 )
+from ckwatch.verification.counting import counting_rules
 from ckwatch.verification.device import EmulatedDevice
 from ckwatch.verification.findings import MemoryRange, finding_of
 from ckwatch.verification.tensor_memory import TensorMemory, TensorPiece, pieces_of
@@ -90,6 +91,32 @@ def verify_job(job: VerifyJob, artifacts: Sequence[bytes], progress: Progress) -
     finally:
         verifier.close()
     return VerificationDone()
+
+
+def count_job(job: CountJob, artifacts: Sequence[bytes], progress: Progress) -> LaunchCounted:
+    """Launch the artifact once and count its instructions; nothing is checked or compared. Raises BenchmarkError as
+    `verify_job`."""
+    progress.at("loading the emulator")
+    device = EmulatedDevice(job.library, job.objdump, job.arch, job.instruction_limit)
+    device.count(counting_rules(job.arch))
+    as_verified = VerifyJob(
+        arch=job.arch,
+        symbol=job.symbol,
+        trials=(job.trial,),
+        library=job.library,
+        objdump=job.objdump,
+        checked=False,
+        seed=job.seed,
+        reference=job.reference,
+        reference_limit_s=job.reference_limit_s,
+    )
+    verifier = _Verifier(device, as_verified, artifacts)
+    progress.at(f"counting {job.trial.shape}")
+    try:
+        failure = verifier.launch_only(job.trial)
+    finally:
+        verifier.close()
+    return LaunchCounted(kernels=device.counts(), failure=failure)
 
 
 def _verify_each(verifier: _Verifier, job: VerifyJob, progress: Progress) -> None:
@@ -171,6 +198,20 @@ class _Verifier:
             again = self._launch(trial, function, inputs, traced=True)
             findings += tuple(one for one in again.findings if one.kind in EXPLANATIONS)
         return problem, findings, self._mistake
+
+    def launch_only(self, trial: Trial) -> str:
+        """Launch once; why it did not end as it should, or ""."""
+        function = self._loader.function(trial.name, self._artifact, self._job.symbol, trial.problem)
+        try:
+            done = self._launch(trial, function, self._inputs(trial))
+        except ReferenceMistakeError as error:
+            return f"the reference is wrong: {error.mistake.sentence}"
+        if self._problem:
+            return f"the device code cannot be executed: {self._problem}"
+        stopped = next((one.message for one in done.findings if one.kind in EMULATOR_LIMITS | STOPS), done.unknown)
+        if done.failure is not None and done.failure.kind is FailureKind.REFUSED:
+            return f"it is refused: {_refusal(trial, done)}"
+        return stopped or ("" if done.failure is None else done.failure.message)
 
     def _undeclared(
         self, trial: Trial, function: KernelFunction, inputs: Mapping[str, Storage], done: _Launched

@@ -1,7 +1,12 @@
 """The worker that verifies, `python -m ckwatch.verification.worker`: one of `ckwatch.bench` with another job."""
 
-from ckwatch.bench.job import VerifyJob
+from ckwatch.bench.job import CountJob, VerifyJob
 from ckwatch.bench.worker import main
 
 if __name__ == "__main__":
-    main({VerifyJob: ("ckwatch.verification.verify_job", "verify_job")})
+    main(
+        {
+            VerifyJob: ("ckwatch.verification.verify_job", "verify_job"),
+            CountJob: ("ckwatch.verification.verify_job", "count_job"),
+        }
+    )

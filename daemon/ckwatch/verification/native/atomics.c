@@ -1,5 +1,6 @@
 /* Atomic operations on memory and on values. Those on f32 in memory flush denormals on gfx90a only (LLVM:
  * FeatureMemoryAtomicFAddF32DenormalSupport). */
+#include "counting.h"
 #include "ordering.h"
 
 static inline float flushed(float x, bool flush) {
@@ -118,6 +119,7 @@ void memory_atomic(Wave *w, const Instruction *i, const Places *p, uint32_t deta
   bool second = has_second(operation);
   uint64_t undefined = 0, ordered_at = 0;
   LoadShadow shadow;
+  if (w->group->counts && p->lanes) count_memory(w, i, p, bytes);
   if (w->checks) {
     check_use(w, i, data, second ? 2 * words : words, p->lanes);
     check_stored(w, i, data, second ? 2 * words : words, p->lanes & ~p->partial, ~0u);

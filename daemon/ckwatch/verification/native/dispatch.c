@@ -4,6 +4,7 @@
 #include "dispatch.h"
 
 #include "checks.h"
+#include "counting.h"
 #include "crash.h"
 #include "host_calls.h"
 #include "ordering.h"
@@ -273,6 +274,23 @@ static void run_slice(Wave *w) {
   w->counted += (uint64_t)(slice - left);
 }
 
+static void run_counted_slice(Wave *w) {
+  InstructionCounts *counts = w->group->counts;
+  int32_t left = slice_of(w->launch);
+  uint32_t executed = 0;
+  do {
+    InstructionCounts *c = &counts[w->next];
+    const Instruction *i = &w->code->instructions[w->next++];
+    c->issued++;
+    c->lanes += (unsigned)__builtin_popcountll(EXEC_OF(w));
+    i->execute(w, i);
+    executed++;
+    left -= i->cost;
+  } while (w->state == RUNNING && left > 0);
+  w->executed += executed;
+  w->counted += (uint64_t)(slice_of(w->launch) - left);
+}
+
 static void run_checked_slice(Wave *w) {
   const Instruction *code = w->code->instructions;
   const Run *runs = w->code->runs;
@@ -348,7 +366,7 @@ enum { TURN = 1 << 17 }; /* instructions of a workgroup, by their costs, before 
  * last on that began or ended. */
 static bool run_turn(Workgroup *group, bool others) {
   Launch *launch = group->launch;
-  void (*run)(Wave *) = launch->checked ? run_checked_slice : run_slice;
+  void (*run)(Wave *) = launch->counted ? run_counted_slice : launch->checked ? run_checked_slice : run_slice;
   for (uint64_t executed = 0, before;;) {
     uint32_t running = 0, waiting = 0;
     for (uint32_t n = 0; n < group->wave_count; n++) {
@@ -484,7 +502,7 @@ static uint64_t chosen(const Work *work, uint64_t n) {
   return 1 + begin + mixed(work->choice.seed ^ mixed(n)) % (end - begin);
 }
 
-static Place *begin(Work *work, uint64_t n) {
+static Place *begin(Work *work, uint64_t n, InstructionCounts *counts) {
   Launch *launch = work->launch;
   Place *place = take_place(launch);
   Workgroup *group = &place->group;
@@ -492,6 +510,7 @@ static Place *begin(Work *work, uint64_t n) {
   group->id[0] = (uint32_t)(flat % launch->grid[0]);
   group->id[1] = (uint32_t)(flat / launch->grid[0] % launch->grid[1]);
   group->id[2] = (uint32_t)(flat / launch->grid[0] / launch->grid[1]);
+  group->counts = counts;
   group->executed = 0;
   group->signals = 0;
   group->progress = ++launch->progress;
@@ -517,6 +536,7 @@ static void *work_on(void *argument) {
   Launch *launch = work->launch;
   Place **resident = calloc(launch->is_cooperative ? work->computed : MOST_RESIDENT, sizeof *resident);
   if (!resident) abort();
+  InstructionCounts *counts = launch->counted ? take_counts(launch) : NULL;
   const Kernel *kernel = launch->kernel;
   uint64_t bytes = launch->waves * (uint64_t)(2 * sizeof(Wave) + (uint64_t)kernel->scratch_bytes * LANES);
   uint64_t room = RESIDENT_BYTES / (bytes + 4 * (uint64_t)(kernel->lds_bytes + launch->dynamic_lds)), count = 0;
@@ -525,7 +545,7 @@ static void *work_on(void *argument) {
   bool oldest = false;
   for (uint64_t n, at, next = 0, progress = 0; !launch->stop; oldest = !oldest) {
     bool all_begun = count == room || work->taken >= work->computed;
-    if (!all_begun && (n = work->taken++) < work->computed) resident[at = count++] = begin(work, n);
+    if (!all_begun && (n = work->taken++) < work->computed) resident[at = count++] = begin(work, n, counts);
     else if (count) at = oldest ? 0 : (next = (next && next < count && progress == launch->progress ? next : count) - 1);
     else break;
     progress = launch->progress;
@@ -536,6 +556,7 @@ static void *work_on(void *argument) {
   }
   while (count) finish(resident[--count]);
   free(resident);
+  if (counts) give_counts(launch, counts);
   return NULL;
 }
 
@@ -569,4 +590,5 @@ void run_launch(Launch *launch, Choice choice, LaunchCounts *counts) {
   counts->all = work.all;
   counts->computed = work.computed;
   counts->stopped = launch->stop;
+  if (launch->counted) count_workgroups(launch, work.computed, work.all);
 }

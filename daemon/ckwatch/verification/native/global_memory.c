@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "atomics.h"
+#include "counting.h"
 #include "lds.h"
 #include "ordering.h"
 
@@ -53,6 +54,7 @@ static NO_INLINE uint64_t fetch_memory_by_lane(Wave *w, const Instruction *i, co
 
 static inline uint64_t fetch_memory(Wave *w, const Instruction *i, const Places *p, unsigned bytes,
                                     uint32_t *const rows[4], LoadShadow shadow) {
+  if (w->group->counts) count_memory(w, i, p, bytes);
   Reach reach = reach_of(p);
   const Region *region = p->partial || reach.high - reach.low > UINT32_MAX ? NULL : common_region(w, reach, bytes);
   if (!region) return fetch_memory_by_lane(w, i, p, bytes, rows, shadow);
@@ -290,6 +292,7 @@ static inline void store(Wave *w, const Instruction *i, const Places *p, Space s
   if (p->lanes && space == SCRATCH) store_scratch(w, i, p, detail, index);
   else if (p->lanes) {
     uint64_t done = p->lanes;
+    if (w->group->counts) count_memory(w, i, p, bytes);
     if (w->group->order) order_store(w, i, p, detail, index);
     if (!p->partial && common_region(w, reach_of(p), bytes)) scatter(w, index, p->at, p->lanes, detail);
     else done = store_memory_by_lane(w, i, p, detail, index);

@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "counting.h"
 #include "dispatch.h"
 #include "graphs.h"
 
@@ -203,7 +204,8 @@ static int put_launch(Stream *stream, Kernel *kernel, Dim3 grid, Dim3 block, voi
   memcpy(launch->grid, &grid, sizeof launch->grid);
   memcpy(launch->block, &block, sizeof launch->block);
   launch->dynamic_lds = (uint32_t)shared;
-  launch->checked = checked;
+  launch->counted = is_counting();
+  launch->checked = checked && !launch->counted;
   launch->traced = traced;
   launch->is_cooperative = is_cooperative;
   uint32_t items = block.x * block.y * block.z;

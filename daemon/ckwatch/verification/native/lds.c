@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "atomics.h"
+#include "counting.h"
 
 uint64_t lds_lanes_by_lane(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint64_t lanes,
                            unsigned bytes) {
@@ -27,6 +28,7 @@ static inline uint64_t fetch_lds(Wave *w, const Instruction *i, const uint32_t o
                                  unsigned bytes, uint32_t serial, uint32_t *const rows[4], LoadShadow shadow) {
   Layout layout = layout_of(offset, bytes);
   uint64_t good = lds_lanes(w, i, offset, lanes, bytes);
+  if (w->group->counts) count_lds(w, i, false, offset, good, bytes);
   if (good == lanes) {
     gather(rows, w->group->lds, offset, &layout, bytes);
   } else {
@@ -90,6 +92,7 @@ void write_lds(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint
                unsigned index, uint32_t serial) {
   Layout layout = layout_of(offset, detail & BYTES);
   uint64_t good = lds_lanes(w, i, offset, lanes, detail & BYTES), at[LANES];
+  if (w->group->counts) count_lds(w, i, true, offset, good, detail & BYTES);
   if (w->checks) checked_write_lds(w, i, offset, &layout, lanes, good, detail, index, serial);
   if (good == ~0ull && (detail & BYTES) == 4 && !layout.irregular) {
     for (unsigned l = 0; l < LANES; l += CHUNK)
@@ -180,6 +183,7 @@ void lds_atomic(Wave *w, const Instruction *i, const uint32_t offset[LANES], uin
   if (halves) flush_input = flush_output = false;
   uint64_t good = aligned_lanes(w, i, offset, lds_lanes(w, i, offset, lanes, bytes), bytes), undefined = 0;
   LoadShadow shadow;
+  if (w->group->counts) count_lds(w, i, true, offset, good, bytes);
   if (w->checks) {
     LoadShadow doubt;
     bool doubtful = any_of(w->checks->undefined, data, words);
@@ -249,6 +253,7 @@ static void ds_exchange2(Wave *w, const Instruction *i) {
     LoadShadow shadow[2];
     for (unsigned n = 0; n < 2; n++) {
       good[n] = aligned_lanes(w, i, offset[n], lds_lanes(w, i, offset[n], lanes, bytes), bytes);
+      if (w->group->counts) count_lds(w, i, true, offset[n], good[n], bytes);
       if (!w->checks) continue;
       check_use(w, i, o[2 + n].index, words, lanes);
       LoadShadow doubt;

@@ -15,6 +15,7 @@
  *   checks.c         undefined values, waits                 access.c         lanes ↔ places in memory
  *   ordering.c       races between workgroups                code.c           decoded code, and what leaves it
  *   lds_checks.c     races in LDS                            paths.c          waits on paths that are not executed
+ *   counting.c       what each instruction costs, in counts
  *   findings.c       what was found, as JSON                 values.c         operands with SDWA and DPP
  *   regions.c        allocated memory                        crash.c          what is said when the emulator crashes
  *   host_calls.c     printf, assertions, malloc of kernels
@@ -229,6 +230,7 @@ extern const Row rdna_rows[], rdna4_rows[], wmma_rows[], pair_row;
 typedef struct CodeObject CodeObject;
 typedef struct Ordering Ordering;     /* ordering.c */
 typedef struct GroupOrder GroupOrder;
+typedef struct InstructionCounts InstructionCounts; /* counting.h */
 
 typedef struct {
   const char *name; /* the symbol, mangled, without .kd */
@@ -256,7 +258,7 @@ typedef struct {
   uint32_t grid[3], block[3]; /* workgroups; work-items of one */
   uint32_t dynamic_lds;
   uint8_t *kernarg;
-  bool checked, traced, is_cooperative;
+  bool checked, traced, counted, is_cooperative; /* what is counted is not checked */
   uint64_t instruction_limit; /* of one workgroup, by their costs */
   _Atomic uint64_t executed;  /* instructions of all waves */
   _Atomic uint64_t progress;  /* workgroups that have begun and that have ended */
@@ -284,6 +286,7 @@ typedef struct {
   uint32_t wave_count;
   LdsShadow *lds_shadow; /* NULL when not checked */
   GroupOrder *order;     /* NULL when the launch has no ordering */
+  InstructionCounts *counts; /* of the thread; NULL when not counted */
   uint32_t signals;      /* waves of gfx12 that have reached the barrier */
   uint64_t executed;     /* instructions that count for the limit */
   uint64_t progress;     /* of the launch, at the end of its last turn */

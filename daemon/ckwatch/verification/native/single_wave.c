@@ -32,10 +32,12 @@ static void run(Wave *w) {
 }
 
 /* `vectors` is [512][64], `scalars` [160] with EXEC, VCC, M0 and SCC where machine.h has them. `undefined` has a byte for
- * each of `memory`, 1 where nothing has written it, or is NULL. `scratch_bytes` are one lane's. */
+ * each of `memory`, 1 where nothing has written it, or is NULL. `counts`: one for each instruction, for what its accesses
+ * cost by the rules of ckwatch_emulator_count; or NULL. `scratch_bytes` are one lane's. */
 typedef struct {
   uint32_t *vectors, *scalars;
   uint8_t *lds, *memory, *undefined, *scratch;
+  InstructionCounts *counts;
   uint32_t lds_bytes, memory_bytes, scratch_bytes, mode, arch, checked, traced;
 } SingleWave;
 
@@ -62,7 +64,8 @@ EXPORT int ckwatch_emulator_run_wave(const char *disassembly, const SingleWave *
   Launch launch = {.kernel = &kernel, .code = code, .arch = arch, .grid = {1, 1, 1}, .block = {LANES, 1, 1},
                    .checked = s->checked != 0, .traced = s->traced != 0, .instruction_limit = MOST_INSTRUCTIONS, .waves = 1};
   Wave *w = zeroed(sizeof *w);
-  Workgroup group = {.launch = &launch, .lds = s->lds, .lds_bytes = s->lds_bytes, .waves = {w}, .wave_count = 1};
+  Workgroup group = {.launch = &launch, .lds = s->lds, .lds_bytes = s->lds_bytes, .waves = {w}, .wave_count = 1,
+                     .counts = s->counts};
   memcpy(w->v, s->vectors, sizeof w->v);
   memcpy(w->s, s->scalars, sizeof w->s);
   w->live = ~0ull;
