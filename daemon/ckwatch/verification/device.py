@@ -71,7 +71,6 @@ class EmulatedDevice:
         ):
             function = getattr(library, name)
             function.restype, function.argtypes = result, arguments
-        declare_counting(library)
 
     def allocate(self, size_bytes: int) -> int:
         """Memory of exactly this size, aligned to 256 bytes."""
@@ -114,6 +113,7 @@ class EmulatedDevice:
 
     def count(self, rules: CountingRules) -> None:
         """From now on launches are counted, instruction by instruction, and not checked."""
+        declare_counting(self._library)
         self._library.ckwatch_emulator_count(ctypes.byref(rules))
 
     def counts(self) -> tuple[KernelCounts, ...]:
