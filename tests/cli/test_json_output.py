@@ -35,6 +35,9 @@ from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices
 from ckwatch.wire.verification import VerifyLine
 from ckwatch.workspace.trust import trust
+from cli.test_inspect import UNIT_INSPECTING
+from cli.test_profile import ProfilingClient
+from codeobject.test_profile import figures, product_profile, profile_with
 from engine.code_workspace import CodeBench
 from fakes.fake_verifications import finding_of, unit_verification, verification_of
 from fakes.tuning_stand_in import TunedWorkspace, workspace
@@ -206,6 +209,15 @@ def test_timings(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         *("BenchStarted", "BenchStage", "BenchTiming", "BenchSkipped", "BenchSummary", "DeviceList", "UnitTimings"),
         *("ComparedTimings", "RankedTimings", "BaselineSet", "BaselineList", "BaselineRemoved", "TimingExport"),
     }
+
+
+def test_profiles(reader: Reader) -> None:
+    column = figures(issued=10, lanes=640, accesses=10, turns=640, phases=20, fullest=32)
+    client = ProfilingClient(product_profile(), profile_with(figures(), column))
+    reader.dependencies["connected"] = client.connected
+    (found,) = reader.run("profile", UNIT_INSPECTING)
+    assert [hint["kind"] for hint in found["hints"]] == ["lds-conflict"]
+    assert reader.seen == {"ProfiledUnit"}
 
 
 def test_self_test(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from ckwatch.questions.table import Answers, answers
 from ckwatch.questions.timings import TimingQuestions
 from ckwatch.questions.units import UnitQuestions
 from ckwatch.questions.workspace import WorkspaceQuestions
-from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
+from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking, UnitProfile
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, TimingDetail
 from ckwatch.wire.cpp import CppAnswer
 from ckwatch.wire.imported_timings import TimingsImport
@@ -176,6 +176,10 @@ ANSWERS: dict[AnyEndpoint, Any] = {
     ),
     UnitQuestions.occupancy_steps: lambda engine, unit: OccupancySteps(unit=_unit(engine, unit).id, artifact_key="ab"),
     UnitQuestions.isa: _isa,
+    UnitQuestions.profile: lambda engine, unit, shape, **_: UnitProfile(
+        unit=_unit(engine, unit).id, artifact_key="ab", device="emulated:gfx942", shape=shape or "M=1", shape_name="",
+        kernels=(),
+    ),
     UnitQuestions.calibration: Calibrated(),
     UnitQuestions.predicted: lambda _, kernel, shape, arch, part: PredictedRanking(
         kernel=kernel, shape=shape, arch=arch or "gfx942", part=part or "MI300X", cache="cold", rows=(), measured_us={}

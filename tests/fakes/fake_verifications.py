@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 
+from ckwatch.bench.worker_protocol import LaunchCounted
 from ckwatch.engine.handlers.verify import EmulatorRun
 from ckwatch.model.verification import (
     EmulatedFinding,
@@ -79,3 +80,9 @@ class FakeEmulator:
         if self.fault is not None:
             raise self.fault
         return self.answer(run)
+
+    async def count(self, run: EmulatorRun, on_stage: Callable[[str], None]) -> LaunchCounted:
+        """Counts nothing."""
+        self.runs.append(run)
+        on_stage("counting")
+        return LaunchCounted(kernels=(), failure="this emulator counts nothing")

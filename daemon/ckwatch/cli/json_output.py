@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from ckwatch.bench.imports.records import ImportedTimingsFile
 from ckwatch.cli.explain import ExplainedState
 from ckwatch.cli.farm import FarmWorkerLine
+from ckwatch.codeobject.profile_hints import ProfileHint
 from ckwatch.codeobject.report import KernelReport
 from ckwatch.codeobject.report_diff import FigureChange, KernelWarning
 from ckwatch.compile.toolchain.devices import DetectedDevice
@@ -32,7 +33,7 @@ from ckwatch.prediction.predict import MeasuredPrediction, Prediction
 from ckwatch.tuning.dispatch import DispatchSet
 from ckwatch.tuning.results import BestInstance, ShapeResult
 from ckwatch.tuning.space import SpaceCoverage
-from ckwatch.wire.analysis import Isa, ShapePrediction
+from ckwatch.wire.analysis import Isa, ShapePrediction, UnitProfile
 from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, Samples
 from ckwatch.wire.imported_timings import ImportedTiming, TimingsImport
 from ckwatch.wire.messages import PassTime, RenderedText
@@ -399,6 +400,14 @@ OUTPUT: dict[str, tuple[type, ...]] = {
             pairs.""",
             pairs=tuple[MeasuredPrediction, ...], ratio=float | None, off=float | None, order=float | None,
             below_bound=tuple[MeasuredPrediction, ...], timed=int, notes=tuple[str, ...],
+        ),
+    ),
+    "profile": (
+        _answer(
+            "ProfiledUnit",
+            """Where the work of a unit's kernels goes, counted on an emulator. `hints`: what is clearly lost at lines
+            (from zero), the largest losses first.""",
+            UnitProfile, hints=tuple[ProfileHint, ...],
         ),
     ),
     "rank": (

@@ -19,6 +19,7 @@ from ckwatch.engine.queries.cpp import CppQueries
 from ckwatch.engine.queries.imported_timings import ImportedTimingsQueries
 from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.occupancy_steps import OccupancyStepsQuery
+from ckwatch.engine.queries.profiles import ProfileQueries
 from ckwatch.engine.queries.snapshot import SnapshotQueries
 from ckwatch.engine.queries.status import StatusQueries
 from ckwatch.engine.queries.time_trace import TimeTraceQuery
@@ -58,6 +59,7 @@ class Daemon:
     language: LanguageQueries
     cpp: CppQueries
     occupancy: OccupancyStepsQuery
+    profiles: ProfileQueries
 
     @cached_property
     def answers(self) -> Answers:
@@ -90,6 +92,7 @@ class Daemon:
             Units.analysis.answered_by(self.analysis),
             Units.occupancy_steps.answered_by(self.occupancy.steps),
             Units.isa.answered_by(self.isa),
+            Units.profile.answered_by(self.profiles.profile),
             Units.calibration.answered_by(self.analyses.calibration),
             Units.predicted.answered_by(self.analyses.predicted),
             Units.building.answered_by(self.builds.build),

@@ -48,6 +48,7 @@ from ckwatch.engine.queries.cpp import CppQueries
 from ckwatch.engine.queries.imported_timings import ImportedTimingsQueries
 from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.occupancy_steps import OccupancyStepsQuery
+from ckwatch.engine.queries.profiles import ProfileQueries
 from ckwatch.engine.queries.snapshot import SentUnitCache, SnapshotQueries
 from ckwatch.engine.queries.status import StatusQueries
 from ckwatch.engine.queries.time_trace import TimeTraceQuery
@@ -246,6 +247,7 @@ class _Parts:
             language=self._language,
             cpp=self.cpp,
             occupancy=OccupancyStepsQuery(self._language, self._analyses, lookup),
+            profiles=ProfileQueries(lookup, self._verify, self._make_listings),
         )
 
     async def _devices_found(self, devices: tuple[DeviceFacts, ...]) -> None:

@@ -47,8 +47,8 @@ NOTHING_COUNTED = InstructionCounts(0, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCounts:
-    """The counts of a kernel (`symbol`) in all its launches. `instructions`: by offset from the beginning of the code
-    object's `.text`, those that were issued; `workgroups` of `all_workgroups` were executed."""
+    """The counts of a kernel (`symbol`) in all its launches. `instructions`: those that were issued, by address as the
+    disassembler prints it; `workgroups` of `all_workgroups` were executed."""
 
     symbol: str
     launches: int

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from ckwatch.questions.endpoint import FileName, Names, Pattern, SentAs, UnitName, follow, get, post
 
 if TYPE_CHECKING:
-    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
+    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking, UnitProfile
     from ckwatch.wire.benchmarks import BenchLine, DeviceName, LimitUs
     from ckwatch.wire.messages import Artifact, PlannedUnit, RenderedText, Run, TimeTrace, UnitDetail
     from ckwatch.wire.schema import Count, Name, PartName
@@ -76,6 +76,14 @@ class UnitQuestions:
 
         `lines`: with source lines, for which its device code is compiled once more (seconds to a minute, then kept);
         without, only if that has been done already.
+        """
+
+    @get("/units/{unit}/profile", viewed=True, slow=True)
+    def profile(self, unit: UnitName, shape: Name | None = None, *, lines: bool = True) -> UnitProfile:
+        """Where the work of a unit's artifact goes: issues, lanes, cache lines and LDS conflicts by line, instruction,
+        loop and function, counted on an emulator.
+
+        `shape`: a name, or sizes (`M=64,N=64,K=128`); the kernel file's first without. `lines`: as those of `isa`.
         """
 
     @get("/calibration")

@@ -300,6 +300,37 @@ def trials_asked(units: Iterable[Unit], asked: Sequence[str]) -> dict[str, tuple
     return {name: tuple(dict.fromkeys(trials)) for name, trials in found.items()}
 
 
+PROFILED_WORKGROUPS = 8
+PROFILED_MACS = 1 << 28
+"""Of the workgroups that are executed for a profile: about a second."""
+
+
+def profiled_trial(unit: Unit, asked: str | None = None) -> Trial:
+    """The problem that a unit is profiled on, with the workgroups that are executed: the shape that `asked` means, or
+    the first of the kernel file that fits into memory here, or the first of `trials_of`.
+
+    Raises CkwatchError as `trials_asked`, for a shape that does not fit, and where there is none.
+    """
+    if asked is not None:
+        trial = trials_asked([unit], [asked])[unit.id][0]
+        if trial.problem.bytes_allocated > LARGEST_BYTES:
+            raise CkwatchError(f"shape '{asked}' cannot be executed here: {trial.not_tried}", "name a smaller one")
+    else:
+        own = (_of_shape(unit, shape) for shape in unit.kernel.shapes)
+        fit = (one for one in own if one.problem.bytes_allocated <= LARGEST_BYTES and not one.refusal)
+        found = next(fit, None) or next((one for one in trials_of(unit) if not one.refusal), None)
+        if found is None:
+            raise CkwatchError(f"'{unit.id}' has no shape to be profiled on", "add a [[shape]] to its kernel file")
+        trial = found
+    workgroups = PROFILED_WORKGROUPS
+    tile = _tile_of(unit)
+    if trial.problem.gemm is not None and tile is not None:
+        workgroups = max(2, min(workgroups, PROFILED_MACS // (tile.m * tile.n * trial.problem.gemm.x.sizes[1])))
+    family = shape_rules(unit.instance.parameters)
+    whole = family is not None and family.needs_whole(unit.instance.parameters, trial.problem)
+    return replace(trial, workgroups=None if whole else workgroups, not_tried="")
+
+
 def shape_text(operation: Operation, problem: KernelProblem) -> str:
     """`M=389 N=277 K=323 LDA=400 kBatch=2`, without leading dimensions that leave no gaps and a kBatch of 1."""
     values = {one.name: one.value for one in problem.arguments if one.buffer is None and not one.is_null}

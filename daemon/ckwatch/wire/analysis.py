@@ -10,6 +10,7 @@ from ckwatch.codeobject.report import CodeObjectReport as CodeObjectReport
 from ckwatch.codeobject.report import main_kernel
 from ckwatch.codeobject.report_diff import FigureChange, all_figures
 from ckwatch.model.isa import IsaFold, IsaLine
+from ckwatch.model.profiles import KernelProfile
 from ckwatch.prediction.predict import Calibration, Prediction
 from ckwatch.prediction.ranking import RankedInstance
 from ckwatch.wire.schema import Value
@@ -121,6 +122,20 @@ class Isa(Value):
     mnemonics: dict[str, str] = Field(default_factory=dict)
     has_lines: bool = False
     notes: tuple[str, ...] = ()
+
+
+class UnitProfile(Value):
+    """Where the work of a unit's artifact goes, by instructions that were counted on `device` (`emulated:gfx942`), not
+    timed. `shape`: its sizes, `shape_name` what it is called. `kernels`: in the order of their launches. `failure`: why
+    the launch did not end as it should, then counts are of a part of it."""
+
+    unit: str
+    artifact_key: str
+    device: str
+    shape: str
+    shape_name: str
+    kernels: tuple[KernelProfile, ...]
+    failure: str = ""
 
 
 class Calibrated(Value):

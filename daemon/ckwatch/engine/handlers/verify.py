@@ -21,8 +21,8 @@ from typing import Protocol
 import anyio
 from anyio import to_thread
 
-from ckwatch.bench.job import VerifyJob
-from ckwatch.bench.worker_protocol import WorkerHello, WorkerMessage, WorkerStage
+from ckwatch.bench.job import CountJob, VerifyJob
+from ckwatch.bench.worker_protocol import LaunchCounted, WorkerHello, WorkerMessage, WorkerStage
 from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.core.effects import Verify
@@ -42,7 +42,7 @@ from ckwatch.model.verification import Verification, VerificationDepth
 from ckwatch.system.code_version import version_of
 from ckwatch.verification.library import FOLDER, build_library, source_files
 from ckwatch.verification.problems import trials_of
-from ckwatch.verification.session import VERIFIER, verify
+from ckwatch.verification.session import VERIFIER, count, verify
 from ckwatch.workspace.array_files import array_contents
 from ckwatch.workspace.settings import VerifySection
 
@@ -88,6 +88,10 @@ class Emulate(Protocol):
     everything that it started."""
 
     async def __call__(self, run: EmulatorRun, on_stage: Callable[[str], None]) -> Verification: ...
+
+    async def count(self, run: EmulatorRun, on_stage: Callable[[str], None]) -> LaunchCounted:
+        """Execute the first trial and count its instructions."""
+        ...
 
 
 Place = Callable[[UnitState, Verification], Awaitable[Verification]]
@@ -164,6 +168,16 @@ class VerifyRunner:
         self.on_stage(unit.unit.id, FINDING_LINES)
         return await self._place(unit, found)
 
+    async def counted(self, unit: Unit, result: CompileFacts, trial: Trial) -> LaunchCounted:
+        """Execute one launch and count its instructions. Raises CkwatchError as `verify_trials`, and where it does not
+        come to an end."""
+        problem = why_not_emulated(unit)
+        if problem:
+            raise CkwatchError(problem)
+        run = await self._run_of(unit, result, (trial,), False, self.settings.instruction_limit, 0)
+        async with self._at_work:
+            return await self._emulate.count(run, lambda stage: self.on_stage(unit.id, stage))
+
     async def _executed(
         self,
         unit: Unit,
@@ -173,8 +187,22 @@ class VerifyRunner:
         instruction_limit: int,
         nice: int = 0,
     ) -> Verification:
+        run = await self._run_of(unit, result, trials, checked, instruction_limit, nice)
+        async with self._at_work:
+            self.on_stage(unit.id, "starting")
+            return await self._emulate(run, lambda stage: self.on_stage(unit.id, stage))
+
+    async def _run_of(
+        self,
+        unit: Unit,
+        result: CompileFacts,
+        trials: Sequence[Trial],
+        checked: bool,
+        instruction_limit: int,
+        nice: int,
+    ) -> EmulatorRun:
         path = Path(result.products[ProductKind.SHARED_OBJECT.value])
-        run = EmulatorRun(
+        return EmulatorRun(
             arch=unit.arch,
             symbol=result.symbol,
             trials=tuple(trials),
@@ -187,9 +215,6 @@ class VerifyRunner:
             nice=nice,
             arrays=await to_thread.run_sync(array_contents, unit.kernel.operation),
         )
-        async with self._at_work:
-            self.on_stage(unit.id, "starting")
-            return await self._emulate(run, lambda stage: self.on_stage(unit.id, stage))
 
     def _finished(self, effect: Verify, found: Verification, generation: int) -> VerifyFinished:
         result = ArtifactVerification(effect.result.artifact, found, effect.work.key, generation, effect.unit.kernel)
@@ -262,25 +287,18 @@ class WorkerEmulator:
 
     async def __call__(self, run: EmulatorRun, on_stage: Callable[[str], None]) -> Verification:
         """Execute a run. Raises CkwatchError without the toolchain's disassembler, or a compiler for the emulator."""
-        compiler, store = self._tools.compiler, self._tools.store
-        toolchain = None if compiler is None else compiler.toolchain
-        if store is None or not isinstance(toolchain, Toolchain):
-            problem = self._tools.problem or "there is no ROCm here"
-            raise CkwatchError(f"the emulator needs the disassembler of a ROCm toolchain: {problem}")
-        async with self._building:
-            on_stage("building the emulator")
-            library = await build_library(store.folder / FOLDER, toolchain.clang)
+        built = await self._built(on_stage)
         job = VerifyJob(
             arch=run.arch,
             symbol=run.symbol,
             trials=run.trials,
-            library=str(library),
-            objdump=str(toolchain.objdump),
+            library=str(built.library),
+            objdump=str(built.objdump),
             checked=run.checked,
             instruction_limit=run.instruction_limit,
             reference=run.reference,
             reference_limit_s=run.reference_limit_s,
-            kept_references=str(store.folder / REFERENCES),
+            kept_references=str(built.store / REFERENCES),
         )
 
         def report(message: WorkerMessage) -> None:
@@ -293,3 +311,46 @@ class WorkerEmulator:
         start = replace(VERIFIER, folder=self._root)
         limit_s = run.time_limit_s
         return await verify(job, run.artifact, start, time_limit_s=limit_s, on_message=report, arrays=run.arrays)
+
+    async def count(self, run: EmulatorRun, on_stage: Callable[[str], None]) -> LaunchCounted:
+        """Execute the first of a run's trials and count its instructions. Raises CkwatchError as a run, and where the
+        worker does not come to an end."""
+        built = await self._built(on_stage)
+        job = CountJob(
+            arch=run.arch,
+            symbol=run.symbol,
+            trial=run.trials[0],
+            library=str(built.library),
+            objdump=str(built.objdump),
+            instruction_limit=run.instruction_limit,
+            reference=run.reference,
+            reference_limit_s=run.reference_limit_s,
+        )
+
+        def report(message: WorkerMessage) -> None:
+            if isinstance(message, WorkerStage):
+                on_stage(message.name)
+
+        start = replace(VERIFIER, folder=self._root)
+        limit_s = run.time_limit_s
+        return await count(job, run.artifact, start, time_limit_s=limit_s, on_message=report, arrays=run.arrays)
+
+    async def _built(self, on_stage: Callable[[str], None]) -> _BuiltEmulator:
+        compiler, store = self._tools.compiler, self._tools.store
+        toolchain = None if compiler is None else compiler.toolchain
+        if store is None or not isinstance(toolchain, Toolchain):
+            problem = self._tools.problem or "there is no ROCm here"
+            raise CkwatchError(f"the emulator needs the disassembler of a ROCm toolchain: {problem}")
+        async with self._building:
+            on_stage("building the emulator")
+            library = await build_library(store.folder / FOLDER, toolchain.clang)
+        return _BuiltEmulator(library, Path(toolchain.objdump), store.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _BuiltEmulator:
+    """The emulator's library, the disassembler that it runs, and the store's folder."""
+
+    library: Path
+    objdump: Path
+    store: Path

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
+from ckwatch.bench.worker_protocol import LaunchCounted
 from ckwatch.checks.places import RenderedFile
 from ckwatch.checks.rebase import position_rebaser
 from ckwatch.codeobject.disassembly import DisassembledFunction
 from ckwatch.codeobject.listing import listing_of
 from ckwatch.codeobject.listing_text import IsaView, isa_view
+from ckwatch.codeobject.profile import profile_of
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, main_kernel
 from ckwatch.codeobject.source_lines import CallChain, move_call_chains, same_instructions, transfer_call_chains
 from ckwatch.codeobject.tools.llvm_tools import disassemble, source_lines_of
@@ -39,8 +41,11 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.side_work import SideWork
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.instruction_counts import KernelCounts
+from ckwatch.model.profiles import KernelProfile
 from ckwatch.model.verification import Verification
 from ckwatch.render.outcome import Rendered
+from ckwatch.verification.counting import cache_line_bytes
 from ckwatch.verification.places import at_inputs, place_findings
 from ckwatch.wire.analysis import Isa
 
@@ -223,6 +228,27 @@ class IsaListings:
         answer = partial(_answer, found, kernel, notes)
         return await to_thread.run_sync(partial(answer, unit.key.unit, result.key, report, fresh=fresh))
 
+    async def counted(
+        self, unit: UnitState, launched: LaunchCounted, result: CompileFacts, *, lines: bool
+    ) -> tuple[KernelProfile, ...]:
+        """The profiles of the kernels of a launch; with `lines` it may take a compile. Raises CkwatchError as
+        `listing`."""
+        report = (await self._analyses.analysis(unit)).report
+        compiler = self._tools.compiler
+        path = result.products.get(ProductKind.CODE_OBJECT.value)
+        if path is None or compiler is None or isinstance(compiler.toolchain, NvccToolchain):
+            raise CkwatchError(f"'{unit.key.unit}' no longer has a code object", "build it")
+        found = []
+        for counts in launched.kernels:
+            kernel = next((one for one in report.kernels if one.resources.symbol == counts.symbol), None)
+            if kernel is None:  # a helper of CK's
+                continue
+            known = await self._kernel(result.artifact, counts.symbol, Path(path), compiler.toolchain)
+            why_not = await self._lines.add(known, unit, result, Path(path), compile_it=lines)
+            profile = await to_thread.run_sync(_profiled, known, kernel, counts, report.arch)
+            found.append(replace(profile, notes=(*((why_not,) if why_not else ()), *profile.notes)))
+        return tuple(found)
+
     async def placed(self, unit: UnitState, found: Verification) -> Verification:
         """A verification of the unit's artifact with the lines of its findings in the present text, as far as they are
         known; it may take a compile."""
@@ -248,6 +274,13 @@ class IsaListings:
         if len(self._known) > KERNELS_KEPT:
             del self._known[next(iter(self._known))]
         return known
+
+
+def _profiled(known: KnownKernel, kernel: KernelReport, counts: KernelCounts, arch: str) -> KernelProfile:
+    frames, rendered = known.lines()
+    name, lanes = kernel.resources.name, kernel.resources.wavefront_size
+    listing = listing_of(known.function, name=name, main=kernel.loop, frames=frames, rendered=rendered)
+    return profile_of(listing, counts, rendered, wave_lanes=lanes, line_bytes=cache_line_bytes(arch))
 
 
 def _with_places(found: Verification, symbol: str, known: KnownKernel) -> Verification:

@@ -55,7 +55,8 @@ static Counted *counted_of(const Launch *launch) {
   c->kernel = strdup(launch->kernel->name);
   c->counts = zeroed(c->count, sizeof *c->counts);
   c->addresses = zeroed(c->count, sizeof *c->addresses);
-  for (uint32_t n = 0; n < c->count; n++) c->addresses[n] = launch->code->instructions[n].address;
+  for (uint32_t n = 0; n < c->count; n++)
+    c->addresses[n] = launch->code->own_text_address + launch->code->instructions[n].address;
   c->next = counted;
   return counted = c;
 }
@@ -183,7 +184,7 @@ EXPORT const char *ckwatch_emulator_counted_kernel(uint32_t n, uint32_t *instruc
   return c->kernel;
 }
 
-/* `addresses` from the beginning of .text, and ten counts of each instruction in the order of InstructionCounts. */
+/* `addresses` as the disassembler prints them, and ten counts of each instruction in the order of InstructionCounts. */
 EXPORT void ckwatch_emulator_read_counts(uint32_t n, uint64_t *addresses, InstructionCounts *counts) {
   const Counted *c = counted;
   while (n-- && c) c = c->next;

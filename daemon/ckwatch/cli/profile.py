@@ -1,0 +1,175 @@
+"""`ckwatch profile`: where a kernel's work goes, line by line, counted on an emulator."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+
+from ckwatch.cli.mistakes import explained
+from ckwatch.cli.output import Output, aligned, write_file
+from ckwatch.cli.progress import build_progress
+from ckwatch.cli.session import asking, one_unit
+from ckwatch.codeobject.profile_files import pprof, speedscope
+from ckwatch.codeobject.profile_hints import hints_of
+from ckwatch.model.errors import CkwatchError
+
+if TYPE_CHECKING:
+    from ckwatch.model.profiles import KernelProfile, ProfiledLine, ProfileFigures
+    from ckwatch.wire.analysis import UnitProfile
+
+INDENT = "  "
+_HEADS = ("share", "issued", "lanes", "lines/request", "least", "LDS ways", "matrix", "waits for", "")
+_RIGHT = frozenset(range(7))
+
+NOT_TIMES = "counts are exact for what was executed, and no times"
+
+
+def profile_lines(found: UnitProfile, by: str, top: int, root: str = "") -> Iterator[tuple[str, str]]:
+    """The lines of a profile for a terminal, with their styles; `by` line, instruction, loop or function. Paths below
+    `root` are relative to it, those of headers to their include folder."""
+    yield f"{found.unit}, {_shape(found)}, counted ({device_words(found.device)}): {NOT_TIMES}", "bold"
+    if found.failure:
+        yield f"{INDENT}the launch did not end as it should: {found.failure}", "yellow"
+    for kernel in found.kernels:
+        yield "", ""
+        yield f"{INDENT}{kernel.name}", "bold"
+        executed = f"{kernel.workgroups:,} of {kernel.all_workgroups:,} workgroups"
+        launches = f" in {kernel.launches} launches" if kernel.launches != 1 else ""
+        yield f"{INDENT}{kernel.total.counts.issued:,} instructions of {executed}{launches}", ""
+        for note in kernel.notes:
+            yield f"{INDENT}{note}", "yellow"
+        yield from _table(_ROWS[by](kernel, root), top)
+        for hint in hints_of(kernel)[:top]:
+            yield f"{INDENT}{_short(hint.path, root)}:{hint.line + 1}: {hint.message}", "yellow"
+
+
+def device_words(device: str) -> str:
+    """`emulated gfx942` for `emulated:gfx942`."""
+    return device.replace(":", " ", 1)
+
+
+def _shape(found: UnitProfile) -> str:
+    return (
+        f"{found.shape_name} ({found.shape})" if found.shape_name and found.shape_name != found.shape else found.shape
+    )
+
+
+def _table(rows: Sequence[Sequence[str]], top: int) -> Iterator[tuple[str, str]]:
+    if not rows:
+        return
+    head, *texts = aligned([_HEADS, *rows[:top]], _RIGHT)
+    yield INDENT + head, "dim"
+    for text in texts:
+        yield INDENT + text, ""
+    if len(rows) > top:
+        yield f"{INDENT}and {len(rows) - top} more; --top shows them", "dim"
+
+
+def _cells(kernel: KernelProfile, figures: ProfileFigures, place: str) -> list[str]:
+    lanes = figures.lanes_at_work(kernel.wave_lanes)
+    per, least, ways = figures.lines_per_request, figures.least_lines_per_request, figures.conflict_ways
+    matrix = figures.mix.get("mfma", 0)
+    return [
+        f"{100 * kernel.share(figures):.1f} %",
+        f"{figures.counts.issued:,}",
+        "" if lanes is None else f"{100 * lanes:.0f} %",
+        "" if per is None else f"{per:.3g}",
+        "" if least is None else f"{least:.3g}",
+        "" if ways is None else f"{ways:.3g}",
+        f"{matrix:,}" if matrix else "",
+        ", ".join(figures.waits),
+        place,
+    ]
+
+
+def _by_line(kernel: KernelProfile, root: str) -> list[list[str]]:
+    """Lines of the template with all that was called there, and those of headers by themselves."""
+    shown = [(line, line.total if line.in_template else line.own) for line in kernel.lines]
+    shown = [(line, figures) for line, figures in shown if figures.counts.issued]
+    shown.sort(key=lambda one: (not one[0].in_template, -one[1].counts.issued))
+    return [_cells(kernel, figures, _place(line, root)) for line, figures in shown]
+
+
+def _place(line: ProfiledLine, root: str) -> str:
+    return f"{_short(line.path, root)}:{line.line + 1}" + (f" {line.function}" if line.function else "")
+
+
+def _short(path: str, root: str) -> str:
+    if root and path.startswith(f"{root}/"):
+        return path[len(root) + 1 :]
+    return path.rpartition("/include/")[2] or path
+
+
+def _by_instruction(kernel: KernelProfile, root: str) -> list[list[str]]:
+    from ckwatch.codeobject.disassembly import Instruction
+    from ckwatch.codeobject.profile import figures_of
+
+    found = []
+    for one in sorted(kernel.instructions, key=lambda one: (-one.counts.issued, one.address)):
+        if one.counts.issued:
+            line = None if one.at is None else kernel.lines[one.at]
+            place = "" if line is None else f"  {_short(line.path, root)}:{line.line + 1}"
+            instruction = Instruction(one.address, one.text.partition(" ")[0], one.text, 0)
+            figures = figures_of([(instruction, one.counts)])
+            found.append(_cells(kernel, figures, f"{one.address:x}: {one.text}{place}"))
+    return found
+
+
+def _by_loop(kernel: KernelProfile, _root: str) -> list[list[str]]:
+    return [
+        _cells(
+            kernel,
+            loop.figures,
+            f"{INDENT * (loop.depth - 1)}loop {number + 1}, {loop.rounds:,} rounds" + ", the main loop" * loop.main,
+        )
+        for number, loop in enumerate(kernel.loops)
+        if loop.figures.counts.issued
+    ]
+
+
+def _by_function(kernel: KernelProfile, _root: str) -> list[list[str]]:
+    """Functions with all that was inlined into them."""
+    total: dict[str, int] = {}
+    for stack in kernel.stacks:
+        for function in dict.fromkeys(stack.functions):
+            total[function] = total.get(function, 0) + stack.issued
+    issued = max(1, kernel.total.counts.issued)
+    return [
+        [f"{100 * count / issued:.1f} %", f"{count:,}", "", "", "", "", "", "", function]
+        for function, count in sorted(total.items(), key=lambda one: (-one[1], one[0]))
+    ]
+
+
+_ROWS: dict[str, Callable[[KernelProfile, str], list[list[str]]]] = {
+    "line": _by_line,
+    "instruction": _by_instruction,
+    "loop": _by_loop,
+    "function": _by_function,
+}
+
+
+async def profile(options: argparse.Namespace) -> int:
+    """Print where the work of a unit's kernels goes; it is built if it was not. Raises CkwatchError."""
+    output = Output(options)
+    async with asking(options) as client:
+        unit = await one_unit(client, options.unit)
+        async with build_progress(client, output, [unit]):
+            await client.build(unit)
+        with output.working("executing it on the emulator"):
+            async with explained(client, unit):
+                found = await client.profile(unit, options.shape, lines=not options.no_lines)
+    for path, write in ((options.speedscope, speedscope), (options.pprof, pprof)):
+        if path is not None:
+            if not found.kernels:
+                raise CkwatchError(f"'{unit}' has no kernel to write")
+            largest = max(found.kernels, key=lambda kernel: kernel.total.counts.issued)
+            await to_thread.run_sync(write_file, path, write(largest, unit))
+    if output.json:
+        output.answer(found, hints=[hint for kernel in found.kernels for hint in hints_of(kernel)])
+    else:
+        for text, style in profile_lines(found, options.by, options.top, str(client.root)):
+            output.text(text, style)
+    return 0

@@ -1,0 +1,122 @@
+"""Where a kernel's work goes, line by line: counts of what an emulator executed. They are exact, and no times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ckwatch.model.instruction_counts import NOTHING_COUNTED, InstructionCounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileFigures:
+    """Counts of several instructions.
+
+    `on_lanes`: issues of those that work on lanes (vector, memory and matrix instructions), `active_lanes`: the sum of
+    their active lanes. `mix`: issues by class (`InstructionKind`). `waits`: issues of waits by what they wait for.
+    """
+
+    counts: InstructionCounts = NOTHING_COUNTED
+    on_lanes: int = 0
+    active_lanes: int = 0
+    mix: Mapping[str, int]
+    waits: Mapping[str, int]
+
+    def lanes_at_work(self, wave_lanes: int) -> float | None:
+        """The part of the lanes that are active in instructions that work on lanes; None where there are none."""
+        return self.active_lanes / (self.on_lanes * wave_lanes) if self.on_lanes else None
+
+    @property
+    def lines_per_request(self) -> float | None:
+        """Cache lines of a request of memory; None without requests."""
+        return self.counts.cache_lines / self.counts.requests if self.counts.requests else None
+
+    @property
+    def least_lines_per_request(self) -> float | None:
+        """Cache lines that would hold what a request wants."""
+        return self.counts.least_lines / self.counts.requests if self.counts.requests else None
+
+    @property
+    def bytes_per_line(self) -> float | None:
+        """Bytes that are used of a cache line."""
+        return self.counts.bytes / self.counts.cache_lines if self.counts.cache_lines else None
+
+    @property
+    def conflict_ways(self) -> float | None:
+        """Turns of a phase of LDS, on average: 1 without any conflict."""
+        return self.counts.turns / self.counts.phases if self.counts.phases else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfiledLine:
+    """A line (from zero) of a template, when `in_template`, or of another file with an absolute path.
+
+    `own`: of the instructions that came from this line itself; `total`: also of those that came from functions called
+    there. `function`: the one in which it stands, where that is known.
+    """
+
+    path: str
+    line: int
+    in_template: bool
+    function: str
+    own: ProfileFigures
+    total: ProfileFigures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfiledInstruction:
+    """An instruction. `at`: index of the line that it came from among the profile's lines; `loop`: of the innermost
+    loop."""
+
+    address: int
+    text: str
+    counts: InstructionCounts
+    at: int | None = None
+    loop: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfiledLoop:
+    """A loop, inner ones included. `rounds`: how often its first instruction was issued, summed over waves."""
+
+    header: int
+    depth: int
+    parent: int | None
+    main: bool
+    rounds: int
+    figures: ProfileFigures
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledStack:
+    """Functions that were inlined into each other, the outermost first, and the issues of instructions there."""
+
+    functions: tuple[str, ...]
+    issued: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelProfile:
+    """The profile of one kernel of a launch: `workgroups` of `all_workgroups` were executed.
+
+    `name` is readable. `line_bytes`: of a cache line; `wave_lanes`: lanes of a wave. `lines`: those with the most
+    issues first. `notes` say what is missing and why.
+    """
+
+    name: str
+    symbol: str
+    workgroups: int
+    all_workgroups: int
+    launches: int
+    wave_lanes: int
+    line_bytes: int
+    total: ProfileFigures
+    lines: tuple[ProfiledLine, ...] = ()
+    loops: tuple[ProfiledLoop, ...] = ()
+    stacks: tuple[ProfiledStack, ...] = ()
+    instructions: tuple[ProfiledInstruction, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def share(self, figures: ProfileFigures) -> float:
+        """The part of the kernel's issues."""
+        return figures.counts.issued / self.total.counts.issued if self.total.counts.issued else 0.0

@@ -1,0 +1,90 @@
+"""`ckwatch profile`: what it asks, and what it prints of a profile."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ckwatch.model.instruction_counts import InstructionCounts
+from ckwatch.model.profiles import KernelProfile
+from ckwatch.wire.analysis import UnitProfile
+from cli.test_inspect import UNIT_INSPECTING, FakeClient
+from codeobject.test_profile import figures, product_profile, profile_with
+
+ROOT = Path(__file__).parents[2]
+
+
+class ProfilingClient(FakeClient):
+    """Answers with a profile of these kernels."""
+
+    root = ROOT
+
+    def __init__(self, *kernels: KernelProfile, failure: str = "") -> None:
+        super().__init__()
+        self.kernels = kernels
+        self.failure = failure
+
+    async def profile(self, unit: str, shape: str | None = None, *, lines: bool = True) -> UnitProfile:
+        self.asked.append(("profile", unit, shape, lines))
+        return UnitProfile(
+            unit=unit,
+            artifact_key="abc",
+            device="emulated:gfx942",
+            shape="M=64 N=64",
+            shape_name="small",
+            kernels=self.kernels,
+            failure=self.failure,
+        )
+
+
+def test_a_unit_is_built_and_profiled(capsys: pytest.CaptureFixture[str]) -> None:
+    client = ProfilingClient(product_profile())
+    assert client.run("profile", UNIT_INSPECTING, "--shape", "small", "--no-lines", "--top", "2") == 0
+    assert client.asked[-2:] == [("build", UNIT_INSPECTING), ("profile", UNIT_INSPECTING, "small", False)]
+    title, _, name, executed, note, head, *rows = capsys.readouterr().out.splitlines()
+    assert title == (
+        f"{UNIT_INSPECTING}, small (M=64 N=64), counted (emulated gfx942): "
+        "counts are exact for what was executed, and no times"
+    )
+    assert name.strip() == product_profile().name
+    assert executed.endswith("instructions of 2 of 16 workgroups")
+    assert note.endswith("have no source line")
+    assert head.split()[:2] == ["share", "issued"]
+    assert rows[0].split()[-2] == "tests/data/isa/templates/product.hip.j2:18"
+    assert rows[2].endswith("more; --top shows them")
+
+
+@pytest.mark.parametrize(
+    ("by", "expected"), [("instruction", "v_mfma"), ("loop", "the main loop"), ("function", "product")]
+)
+def test_other_lists(by: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ProfilingClient(product_profile()).run("profile", UNIT_INSPECTING, "--by", by, "--top", "1000") == 0
+    assert expected in capsys.readouterr().out
+
+
+def test_what_is_lost_stands_below(capsys: pytest.CaptureFixture[str]) -> None:
+    column = figures(issued=10, lanes=640, accesses=10, turns=640, phases=20, fullest=32)
+    assert ProfilingClient(profile_with(figures(), column)).run("profile", UNIT_INSPECTING) == 0
+    assert "  /w/k.hip.j2:2: 32-way LDS conflict: " in capsys.readouterr().out
+
+
+def test_a_launch_that_failed_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    client = ProfilingClient(product_profile(), failure="it does not end")
+    assert client.run("profile", UNIT_INSPECTING) == 0
+    assert "the launch did not end as it should: it does not end" in capsys.readouterr().out
+
+
+def test_files_of_other_tools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    large = product_profile()
+    small = replace(large, name="small", total=replace(large.total, counts=InstructionCounts(1, 1)))
+    files = ("--speedscope", str(tmp_path / "s.json"), "--pprof", str(tmp_path / "p.pb.gz"))
+    assert ProfilingClient(small, large).run("profile", UNIT_INSPECTING, *files) == 0
+    assert large.name in json.loads((tmp_path / "s.json").read_bytes())["profiles"][0]["name"]
+    assert b"product" in gzip.decompress((tmp_path / "p.pb.gz").read_bytes())
+    capsys.readouterr()
+    assert ProfilingClient().run("profile", UNIT_INSPECTING, *files) == 2
+    assert "has no kernel to write" in capsys.readouterr().err
