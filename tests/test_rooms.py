@@ -104,8 +104,10 @@ def reads(tree: ast.AST) -> bool:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
+        method = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if method != "open" and method not in BARE_READS:
+            continue
         called = ast.unparse(node.func)
-        method = called.rpartition(".")[2]
         words = [
             one.value for one in (*node.args, *(one.value for one in node.keywords)) if isinstance(one, ast.Constant)
         ]

@@ -14,6 +14,7 @@ from ckwatch.core.phases import TRANSITIONS, InvalidTransitionError, Phase, move
 from ckwatch.core.unit_state import UnitState
 from core.workspace import A, built, unit
 from helpers.each_row import each_row
+from helpers.parsed_sources import parsed
 
 ROOT = Path(ckwatch.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "unit-phases.md"
@@ -52,8 +53,8 @@ def test_only_pairs_of_the_table_are_allowed(old: Phase, new: Phase) -> None:
 def test_nothing_else_changes_a_phase() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in ROOT.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, tree in parsed(ROOT, [".phase"])
+        for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr == "phase" and isinstance(node.ctx, ast.Store)
     ]
     assert len(found) == 1, found

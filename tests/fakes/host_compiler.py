@@ -1,4 +1,4 @@
-"""The host's own C++ compiler. A text that was compiled is not compiled again, nor are headers that many texts share.
+"""The host's own C++ compiler. A text that any run has compiled is not compiled again, nor are headers that texts share.
 
 Most of such a compile's time goes into the standard library's headers. They are precompiled from the lines that a text
 begins with and nothing more, so that an include that a text lacks stays lacking.
@@ -11,35 +11,42 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from helpers.kept_builds import content, identity, kept
+
 WARNINGS = ("-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Werror")
 WORTH_IT = 3
 """Texts with the same beginning, from which on it is precompiled: that takes as long as two compiles save."""
 
 
 class HostCompiler:
-    """Compiles with one set of flags into a folder, for as long as the folder is there."""
+    """Compiles with one set of flags; `folder` holds what is needed meanwhile. No test changes folders of includes."""
 
     def __init__(self, path: str, flags: Sequence[str], folder: Path) -> None:
         self._command = [path, *flags]
         self._folder = folder
         self._beginnings: Counter[str] = Counter()
         self._headers: dict[str, Path] = {}
-        self._objects: dict[str, Path] = {}
+        includes = [content(Path(flag[2:])) for flag in flags if flag.startswith("-I")]
+        self._made_of = (*identity(path), *(flag for flag in flags if not flag.startswith("-I")), *includes)
 
     def compile(self, text: str) -> Path:
         """The object of a text that must compile."""
-        if text not in self._objects:
-            target = self._folder / f"{len(self._objects)}.o"
+
+        def make(target: Path) -> None:
             result = self._run(text, ["-c", "-o", str(target)])
             assert result.returncode == 0, result.stderr
-            self._objects[text] = target
-        return self._objects[text]
+
+        return kept("objects", (*self._made_of, text), make)
 
     def refusal(self, text: str) -> str:
         """Return the compiler's messages on a text that must not compile."""
-        result = self._run(text, ["-fsyntax-only"])
-        assert result.returncode != 0
-        return result.stderr
+
+        def make(target: Path) -> None:
+            result = self._run(text, ["-fsyntax-only"])
+            assert result.returncode != 0
+            target.write_text(result.stderr)
+
+        return kept("refusals", (*self._made_of, text), make).read_text()
 
     def link(self, objects: Iterable[Path], target: Path, *flags: str) -> Path:
         """An executable or, with `-shared`, a library."""

@@ -6,26 +6,27 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-PYTESTS_OWN = "PYTEST_CURRENT_TEST"
+PYTESTS_OWN = b"PYTEST_CURRENT_TEST"
 
 
 class OwnProcess(NamedTuple):
     """Environment, processors and folder of this process."""
 
-    environment: dict[str, str]
+    environment: dict[bytes, bytes]
     processors: set[int]
     folder: Path
 
     @classmethod
     def now(cls) -> OwnProcess:
         """Return them as they are, without pytest's own variable."""
-        environment = {name: value for name, value in os.environ.items() if name != PYTESTS_OWN}
+        environment = dict(vars(os.environb)["_data"])  # a copy that decodes nothing, for each of thousands of tests
+        environment.pop(PYTESTS_OWN, None)
         return cls(environment, os.sched_getaffinity(0), Path.cwd())
 
     def give_back(self) -> None:
         """Set them again."""
-        for name in os.environ.keys() - self.environment.keys() - {PYTESTS_OWN}:
-            del os.environ[name]
-        os.environ.update(self.environment)
+        for name in os.environb.keys() - self.environment.keys() - {PYTESTS_OWN}:
+            del os.environb[name]
+        os.environb.update(self.environment)
         os.sched_setaffinity(0, self.processors)
         os.chdir(self.folder)

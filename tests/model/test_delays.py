@@ -13,6 +13,7 @@ import ckwatch_lsp
 from ckwatch.model import delays
 from ckwatch.model.delays import DELAYS, SETTLE, Way, total_s
 from ckwatch.workspace.settings import DaemonSection
+from helpers.parsed_sources import parsed
 
 DAEMON, LSP = Path(ckwatch.__file__).parent, Path(ckwatch_lsp.__file__).parent
 ON_THE_WAY = (LSP, DAEMON / "engine", DAEMON / "core", DAEMON / "render", DAEMON / "client")
@@ -57,8 +58,8 @@ def test_the_default_of_the_setting_is_the_table_s() -> None:
 def modules() -> Iterator[tuple[str, ast.Module]]:
     for folder in ON_THE_WAY:
         root = LSP if folder is LSP else DAEMON
-        for path in sorted(folder.rglob("*.py")):
-            yield str(path.relative_to(root)), ast.parse(path.read_text())
+        for path, tree in parsed(folder, ("sleep", "Debouncer")):
+            yield str(path.relative_to(root)), tree
 
 
 def sleeps(tree: ast.Module) -> Iterator[str]:
@@ -94,9 +95,9 @@ def test_every_delay_is_used() -> None:
     used = {
         node.id if isinstance(node, ast.Name) else node.attr
         for folder in (DAEMON, LSP)
-        for path in folder.rglob("*.py")
+        for path, tree in parsed(folder, DELAYS)
         if path.name != "delays.py"
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Name | ast.Attribute)
     }
     assert DELAYS.keys() - used <= {"SETTLE"}

@@ -60,8 +60,9 @@ MARK = "CKWATCH_TORTURE"
 
 def run_part(name: str, rounds: Rounds) -> Rounds:
     """Run one part in this process."""
+    part = import_module(f"torture.{name}")  # what it takes from the user's cache is found now
     use_own_folders(rounds.folder)
-    import_module(f"torture.{name}").run(rounds)
+    part.run(rounds)
     return rounds
 
 

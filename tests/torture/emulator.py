@@ -16,10 +16,13 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from helpers.code_objects import OBJECTS, content
+from helpers.code_objects import OBJECTS
+from helpers.code_objects import content as code_object
+from helpers.kept_builds import content, identity, kept
 from torture.rounds import Rounds
 
 ANSWER_S = 120.0
@@ -41,20 +44,25 @@ def build(folder: Path) -> Path | None:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None
-    sources = [Path(__file__).with_suffix(".c"), *sorted(NATIVE.glob("*.c"))]
-    objects = [folder / f"{source.stem}-{number}.o" for number, source in enumerate(sources)]
-    compiling = [
-        subprocess.Popen([compiler, *FLAGS, *SANITIZERS, "-c", str(source), "-o", str(target)])
-        for source, target in zip(sources, objects, strict=True)
-    ]
-    ended = [process.wait() for process in compiling]
-    if any(ended):
-        return None
-    program = folder / "emulator"
-    linked = subprocess.run(
-        [compiler, *SANITIZERS, *map(str, objects), "-o", str(program), "-lm", "-lpthread", "-ldl"], check=False
-    )
-    return program if linked.returncode == 0 else None
+    own = Path(__file__).with_suffix(".c")
+    made_of = (*identity(compiler), *FLAGS, *SANITIZERS, own.read_text(), content(NATIVE))
+
+    def make(program: Path) -> None:
+        sources = [own, *sorted(NATIVE.glob("*.c"))]
+        objects = [folder / f"{source.stem}-{number}.o" for number, source in enumerate(sources)]
+        compiling = [
+            subprocess.Popen([compiler, *FLAGS, *SANITIZERS, "-c", str(source), "-o", str(target)])
+            for source, target in zip(sources, objects, strict=True)
+        ]
+        failed = [process.args for process in compiling if process.wait()]
+        if failed:
+            raise subprocess.CalledProcessError(1, failed[0])
+        libraries = ("-lm", "-lpthread", "-ldl")
+        subprocess.run([compiler, *SANITIZERS, *map(str, objects), "-o", str(program), *libraries], check=True)
+
+    with suppress(subprocess.CalledProcessError):
+        return kept("sanitized-emulator", made_of, make)
+    return None
 
 
 def disassembler() -> str:
@@ -252,7 +260,7 @@ def run(rounds: Rounds) -> None:
     path, errors = rounds.folder / "changed.hsaco", rounds.folder / "errors"
     for chance in rounds:
         name = chance.choice(named)
-        arch, data = name.rpartition(".")[2], bytearray(content(name))
+        arch, data = name.rpartition(".")[2], bytearray(code_object(name))
         kernels = sorted({found.decode() for found in _KERNEL.findall(data)})
         layout = sections(bytes(data))
         for change in sorted(chance.sample(CHANGES, chance.choice((1, 1, 2))), key=lambda one: one is change_anything):
