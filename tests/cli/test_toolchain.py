@@ -22,8 +22,9 @@ from ckwatch.compile.toolchain.doctor import CheckState
 from ckwatch.compile.toolchain.install_steps import InstallStep, OnProgress
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain
 from ckwatch.compile.toolchain.nvcc import find_nvcc
-from ckwatch.compile.toolchain.rocm_libraries import LibraryPackage, RocmLibrary, libraries_folder, packages_to_json
+from ckwatch.compile.toolchain.rocm_libraries import LibraryPackage, libraries_folder, packages_to_json
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.rocm_libraries import RocmLibrary
 from ckwatch.workspace.trust import trust
 from helpers.rocm_trees import make_installed, make_program, make_rocm
 

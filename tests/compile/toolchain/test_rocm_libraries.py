@@ -19,7 +19,6 @@ from ckwatch.compile.toolchain.doctor import CheckState, examine
 from ckwatch.compile.toolchain.library_install import install_libraries
 from ckwatch.compile.toolchain.model import FixedToolchainChoice
 from ckwatch.compile.toolchain.rocm_libraries import (
-    LIBRARIES,
     chosen_libraries,
     include_folder,
     installed_libraries,
@@ -27,6 +26,7 @@ from ckwatch.compile.toolchain.rocm_libraries import (
 )
 from ckwatch.farm.messages import toolchain_identity
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.rocm_libraries import LIBRARIES
 from compile.toolchain.test_install import Archive
 from helpers.rocm_trees import make_installed, make_rocm
 
@@ -235,6 +235,7 @@ async def test_what_doctor_says(archive: Archive, tree: Path, tmp_path: Path) ->
     state, detail, _ = await said(other)
     assert (state, detail) == (CheckState.NOTE, f"no headers of rocPRIM, hipCUB, … in ROCm 7.0.0 at {other}")
     (other / "include/rocprim").mkdir()
+    (other / "include/rocprim/rocprim.hpp").touch()
     assert await said(other) == (CheckState.OK, f"rocprim: {other}/include", None)
 
 

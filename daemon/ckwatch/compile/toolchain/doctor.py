@@ -31,6 +31,7 @@ from ckwatch.compile.toolchain.model import HeaderLibrary, Toolchain, ToolchainC
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, cuda_install_hint, find_nvcc
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.rocm_libraries import LIBRARIES, install_command
 from ckwatch.system.installation import command_for_packages
 
 # The archs with matrix cores that Composable Kernel's XDL instances run on.
@@ -162,8 +163,8 @@ def _libraries_check(toolchain: Toolchain) -> DoctorCheck:
         hint = "Install them from where this ROCm comes from: AMD's packages are called rocprim-dev, hipcub-dev, …"
         return DoctorCheck("libraries", CheckState.NOTE, f"no headers of rocPRIM, hipCUB, … in {toolchain.title}", hint)
     there = rocm_libraries.installed_libraries(toolchain.libraries.parents[1])
-    others = [name for name in rocm_libraries.LIBRARIES if name not in there]
-    fix = f"{rocm_libraries.install_command([rocm_libraries.ALL])}, or any of {','.join(others)}" if others else None
+    others = [name for name in LIBRARIES if name not in there]
+    fix = f"{install_command([rocm_libraries.ALL])}, or any of {','.join(others)}" if others else None
     if not there:
         return DoctorCheck("libraries", CheckState.NOTE, "no headers of rocPRIM, hipCUB, … are installed", fix)
     by_version: dict[str, list[str]] = {}

@@ -33,10 +33,8 @@ from ckwatch.compile.toolchain.install_steps import (
     writing,
 )
 from ckwatch.compile.toolchain.rocm_libraries import (
-    LIBRARIES,
     MANIFEST,
     LibraryPackage,
-    RocmLibrary,
     include_folder,
     installed_packages,
     libraries_folder,
@@ -44,6 +42,7 @@ from ckwatch.compile.toolchain.rocm_libraries import (
 )
 from ckwatch.compile.toolchain.unpack import unpack_sources
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.rocm_libraries import LIBRARIES, RocmLibrary
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
 

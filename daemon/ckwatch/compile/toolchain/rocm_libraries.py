@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ckwatch.compile.toolchain.debian import upstream
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.rocm_libraries import LIBRARIES, RocmLibrary
 from ckwatch.system.user_files import read_file
 from ckwatch.workspace.problems import did_you_mean
 
@@ -24,58 +25,6 @@ MANIFEST = "ckwatch-libraries.json"
 ALL = "all"
 _LAYOUT = 1
 
-
-@dataclass(frozen=True, slots=True)
-class RocmLibrary:
-    """A library whose headers Debian has: `packages` of Debian, the first of which tells its version, `folders` that
-    its headers are included from, and the other libraries that these include.
-
-    `source`: the folder in Debian's source package of headers that its binary package lacks.
-    """
-
-    name: str
-    packages: tuple[str, ...]
-    folders: tuple[str, ...]
-    needs: tuple[str, ...] = ()
-    source: str = ""
-
-
-def _library(name: str, needs: str = "", *, folders: str = "", packages: str = "", source: str = "") -> RocmLibrary:
-    return RocmLibrary(
-        name,
-        tuple((packages or f"lib{name}-dev").split()),
-        tuple((folders or name).split()),
-        tuple(needs.split()),
-        source,
-    )
-
-
-LIBRARIES = {
-    library.name: library
-    for library in (
-        _library("rocprim"),
-        _library("hipcub", "rocprim"),
-        _library("rocthrust", "rocprim", folders="thrust"),
-        _library("rocwmma", source="library/include/rocwmma"),
-        _library("hipblas", folders="hipblas hipblas-common", packages="libhipblas-dev libhipblas-common-dev"),
-        _library("rocblas"),
-        _library("hipblaslt", "hipblas"),
-        _library("rocrand"),
-        _library("hiprand", "rocrand"),
-        _library("rocfft"),
-        _library("hipfft"),
-        _library("rocsparse"),
-        _library("hipsparse"),
-        _library("hipsparselt", "hipsparse"),
-        _library("rocsolver", "rocblas"),
-        _library("hipsolver"),
-        _library("rocalution"),
-        _library("miopen"),
-        _library("rccl"),
-        _library("roctx", folders="roctracer"),
-        _library("rocm-core"),
-    )
-}
 
 _NOT_IN_DEBIAN = frozenset(
     {
@@ -93,11 +42,6 @@ _CALLED = {
     **dict.fromkeys(("roctracer", "nvtx"), "roctx"),
 }
 """What others call a library."""
-
-
-def install_command(names: Iterable[str]) -> str:
-    """The command that fetches the headers of libraries."""
-    return f"ckwatch toolchain install --with {','.join(names)}"
 
 
 def chosen_libraries(words: Iterable[str]) -> tuple[RocmLibrary, ...]:
@@ -177,4 +121,4 @@ def installed_libraries(tree: Path) -> dict[str, str]:
 
 def libraries_in(include: Path) -> tuple[str, ...]:
     """The libraries whose headers lie in a folder that a ROCm or a distribution has filled. Looks at the folder."""
-    return tuple(name for name, one in LIBRARIES.items() if all((include / folder).is_dir() for folder in one.folders))
+    return tuple(name for name, one in LIBRARIES.items() if (include / one.header).is_file())
