@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,14 +16,17 @@ from ckwatch.cli.toolchain import parts_check
 from ckwatch.compile.precompiled_headers import PrecompiledHeaderStore
 from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
 from ckwatch.compile.store.header_sets import PathRoots
+from ckwatch.compile.toolchain import installations
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.doctor import CheckState
 from ckwatch.compile.toolchain.install_steps import InstallStep, OnProgress
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain
 from ckwatch.compile.toolchain.nvcc import find_nvcc
+from ckwatch.compile.toolchain.rocm_libraries import LibraryPackage, libraries_folder, packages_to_json
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.rocm_libraries import RocmLibrary
 from ckwatch.workspace.trust import trust
-from helpers.rocm_trees import make_program, make_rocm
+from helpers.rocm_trees import make_installed, make_program, make_rocm
 
 PLAN = Path(__file__).parent.parent / "data/hipcc/commands.txt"
 
@@ -69,6 +73,7 @@ class FakeInstallers:
     done: list[str] = field(default_factory=list)
     discover: Callable[..., object] = discover
     find_nvcc: Callable[..., object] = find_nvcc
+    has_libraries: bool = False
 
     def command(self, *words: str) -> int:
         """Run `toolchain install` and return its exit status."""
@@ -79,6 +84,7 @@ class FakeInstallers:
             install_toolchain=self._rocm,
             install_composable_kernel=self._composable_kernel,
             fetch_clangd=self._clangd,
+            install_libraries=self._libraries,
         )
 
     async def _rocm(self, **_: object) -> object:
@@ -88,6 +94,13 @@ class FakeInstallers:
     async def _composable_kernel(self, **_: object) -> object:
         self.done.append("ck")
         return SimpleNamespace(root=self.folder / "ck")
+
+    async def _libraries(
+        self, wanted: Sequence[RocmLibrary], *, mirror: str | None, force: bool, **_: object
+    ) -> object:
+        names = ",".join(library.name for library in wanted)
+        self.done.append(f"libraries {names} {mirror} {force}")
+        return SimpleNamespace(folder=self.folder / "include", fetched=() if self.has_libraries else ("rocprim",))
 
     async def _clangd(self, major: int, progress: OnProgress, *, mirror: str | None, force: bool) -> Path:
         self.done.append(f"clangd {major} {mirror} {force}")
@@ -157,3 +170,65 @@ def test_clangd_without_a_compiler(fakes: FakeInstallers, tmp_path: Path, capsys
     make_program(tmp_path / "bin/g++", "echo g++ 12")
     assert fakes.command("--clangd") == 0
     assert fakes.done == ["clangd 22 None False"]
+
+
+LIBRARIES = "libraries rocprim,hipcub None False"
+
+
+@pytest.mark.parametrize(
+    ("there", "arguments", "expected"),
+    [
+        (True, [], [LIBRARIES]),
+        (True, ["ck"], ["ck", LIBRARIES]),
+        (True, ["all", "--force", "--mirror", "http://m"], ["rocm", "ck", "libraries rocprim,hipcub http://m True"]),
+        (False, [], ["rocm", "ck", LIBRARIES]),
+    ],
+)
+def test_libraries_are_added_to_the_private_toolchain(
+    fakes: FakeInstallers, monkeypatch: pytest.MonkeyPatch, there: bool, arguments: list[str], expected: list[str]
+) -> None:
+    monkeypatch.delenv("ROCM_PATH")
+    if there:
+        make_installed(installations.toolchains_folder(os.environ))
+    else:
+        fakes.discover = no_compiler
+    assert fakes.command(*arguments, "--with", "hipcub", "--with", "rocprim") == 0
+    assert fakes.done == expected
+
+
+def no_compiler(*_: object) -> None:
+    raise ToolchainError("no HIP compiler found")
+
+
+def test_what_is_said_of_libraries(
+    fakes: FakeInstallers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_installed(installations.toolchains_folder(os.environ))
+    fakes.has_libraries = True
+    assert fakes.command("--with", "rocprim") == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"the headers of rocprim are installed already: {tmp_path}/include\n"
+    assert f"Without effect here: the ROCm at {tmp_path}/rocm is used" in captured.err
+    monkeypatch.delenv("ROCM_PATH")
+    fakes.has_libraries = False
+    assert fakes.command("--with", "hipcub") == 0
+    captured = capsys.readouterr()
+    assert re.fullmatch(rf"the headers of rocprim, hipcub installed in \d+ s: {tmp_path}/include\n", captured.out)
+    assert "Without effect" not in captured.err
+
+
+def test_libraries_for_a_rocm_that_has_its_own(fakes: FakeInstallers, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fakes.command("--with", "rocprim") == 2
+    assert "has libraries of its own" in capsys.readouterr().err
+    assert fakes.command("--with", "rocpim") == 2
+    assert "did you mean `rocprim`?" in capsys.readouterr().err
+    assert fakes.done == []
+
+
+def test_a_toolchain_that_is_installed_again_gets_its_libraries_back(fakes: FakeInstallers) -> None:
+    tree = make_installed(installations.toolchains_folder(os.environ)).root
+    libraries_folder(tree).mkdir()
+    packages = [LibraryPackage("rocrand", "librocrand-dev", "7.2.4-1", "aa")]
+    (libraries_folder(tree) / "ckwatch-libraries.json").write_text(packages_to_json(packages))
+    assert fakes.command("--force") == 0
+    assert fakes.done == ["rocm", "ck", "libraries rocrand None True"]

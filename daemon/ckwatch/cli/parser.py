@@ -191,7 +191,7 @@ PART = Option(
         "nargs": "?",
         "choices": ("all", "ck"),
         "help": "`ck`: only Composable Kernel's headers and instance lists, for a ROCm that lacks them "
-        "(default: all, or nothing with --clangd)",
+        "(default: all, or nothing with --clangd or --with)",
     },
 )
 REPLACING = (flag("--force", "replace files that are there"), JSON)
@@ -638,6 +638,13 @@ ENVIRONMENT = (
             PART,
             flag(
                 "--clangd", "fetch the clangd that answers questions about C++ in templates, of the compiler's version"
+            ),
+            several(
+                "--with",
+                "NAMES",
+                "fetch the headers of ROCm's libraries beside the toolchain, such as rocprim,hipcub,rocwmma; "
+                "`all` for every one",
+                dest="libraries",
             ),
             value("--mirror", "URL", "a Debian mirror (default: the one apt is configured with)"),
             flag("--force", "install again even if one is installed"),

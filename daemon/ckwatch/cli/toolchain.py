@@ -20,7 +20,7 @@ from rich.text import Text
 
 from ckwatch.cli.command_words import dependency, workspace_if_any
 from ckwatch.cli.output import Output
-from ckwatch.compile.toolchain import installations
+from ckwatch.compile.toolchain import installations, rocm_libraries
 from ckwatch.compile.toolchain.clangd import fetch_clangd, find_clangd, major_to_fetch
 from ckwatch.compile.toolchain.composable_kernel import CK_VERSION, SOURCES_ORIGIN, find_sources
 from ckwatch.compile.toolchain.discover import discover
@@ -28,8 +28,10 @@ from ckwatch.compile.toolchain.doctor import XDL_ARCHS, CheckState, DoctorCheck,
 from ckwatch.compile.toolchain.install import install as install_toolchain
 from ckwatch.compile.toolchain.install import install_composable_kernel
 from ckwatch.compile.toolchain.install_steps import InstallStep, OnProgress
+from ckwatch.compile.toolchain.library_install import install_libraries
 from ckwatch.compile.toolchain.model import HeaderLibrary, Toolchain, ToolchainChoice
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
+from ckwatch.compile.toolchain.rocm_libraries import chosen_libraries
 from ckwatch.model.errors import ToolchainError
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.trust import is_trusted, require_trusted
@@ -102,13 +104,18 @@ async def parts_check(workspace: Path | None, toolchain: Toolchain) -> DoctorChe
 
 
 async def install(options: argparse.Namespace) -> int:
-    """Install a private toolchain, or what a ROCm lacks of Composable Kernel; clangd by itself, or beside these.
+    """Install a private toolchain, or what a ROCm lacks of Composable Kernel; clangd and headers of ROCm's libraries by
+    themselves, or beside these.
 
     With a progress bar, or plain lines where there is no terminal. Raises `UntrustedError` for a workspace whose
-    compiler may not run here, for clangd, and `CkwatchError`.
+    compiler may not run here, for clangd and libraries, and `CkwatchError`.
     """
-    part, force = options.part or (None if options.clangd else "all"), options.force
-    choice = _toolchain_choice(trusted_workspace(options)) if options.clangd else None
+    libraries = chosen_libraries(options.libraries) if options.libraries else ()
+    choice = _toolchain_choice(trusted_workspace(options)) if options.clangd or libraries else None
+    part, force = options.part or (None if options.clangd or libraries else "all"), options.force
+    note = ""
+    if libraries and part != "all":
+        part, note = await anyio.to_thread.run_sync(_where_libraries_go, options, choice, part)
     console = Console(stderr=True, quiet=options.quiet)
     out = Console(quiet=options.quiet, soft_wrap=True)
     shown = _ProgressBars(console) if console.is_terminal else _ProgressLines(console)
@@ -122,6 +129,9 @@ async def install(options: argparse.Namespace) -> int:
             )
             there = before is not None and before.root == manifest.root and not force
             done.append((manifest.name, manifest.root, there, time.monotonic() - begun))
+            if not there and before is not None:  # the new tree gets the libraries that the former had
+                former = rocm_libraries.installed_libraries(before.root)
+                libraries = chosen_libraries([*former, *(one.name for one in libraries)]) if former else libraries
         if part is not None:
             there = find_sources(installations.cache_folder(os.environ)) is not None and not force
             begun = time.monotonic()
@@ -133,10 +143,47 @@ async def install(options: argparse.Namespace) -> int:
             begun = time.monotonic()
             program, there = await _install_clangd(options, choice, shown.show)
             done.append(("clangd", program, there, time.monotonic() - begun))
+        if libraries:
+            begun = time.monotonic()
+            added = await dependency(options, "install_libraries", install_libraries)(
+                libraries, mirror=options.mirror, force=force, progress=shown.show
+            )
+            title = f"the headers of {', '.join(one.name for one in libraries)}"
+            done.append((title, added.folder, not added.fetched, time.monotonic() - begun))
     for name, root, there, seconds in done:
-        how = "is installed already" if there else f"installed in {seconds:.0f} s"
+        be = "are" if name.startswith("the headers") else "is"
+        how = f"{be} installed already" if there else f"installed in {seconds:.0f} s"
         out.print(f"{name} {how}: {root}", highlight=False)
+    if note:
+        console.print(note, highlight=False, soft_wrap=True)
     return 0
+
+
+def _where_libraries_go(
+    options: argparse.Namespace, choice: ToolchainChoice | None, part: str | None
+) -> tuple[str | None, str]:
+    """What to install before libraries are added to the private toolchain, and what to say where another ROCm is used.
+
+    Raises `ToolchainError` where a ROCm is used that ckwatch has not installed, and there is none that it has.
+    """
+    private = installations.current(installations.toolchains_folder(os.environ))
+    try:
+        used: Toolchain | None = dependency(options, "discover", discover)(choice)
+    except ToolchainError:
+        if choice is not None and choice.rocm is not None:
+            raise
+        used = None
+    if used is None:
+        return ("all" if private is None else part), ""
+    if used.libraries is not None:
+        return part, ""
+    if private is None:
+        raise ToolchainError(
+            f"{used.title} is used here, which has libraries of its own: they are not mixed with others",
+            "Install them from where it comes from (AMD's packages are called rocprim-dev, hipcub-dev, …), or install "
+            "ckwatch's own toolchain with them: `ckwatch toolchain install all --with …`.",
+        )
+    return part, f"Without effect here: {used.title} is used, which has libraries of its own."
 
 
 def _toolchain_choice(root: Path | None) -> ToolchainChoice | None:

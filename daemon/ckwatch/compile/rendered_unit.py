@@ -99,14 +99,18 @@ LOG_EXCERPT_CHARACTERS = 4000
 """Characters of a log that go with a fault of the host."""
 
 
-def compiler_inputs(workspace: Workspace, unit: Unit, rendered: Rendered) -> CompilerInputs:
+def compiler_inputs(
+    workspace: Workspace, unit: Unit, rendered: Rendered, toolchain: Toolchain | NvccToolchain | None = None
+) -> CompilerInputs:
     """Return the inputs of a unit's compiler besides the rendered text, to place messages about it."""
     root = str(workspace.root)
     kernel = unit.kernel
     flags = (*workspace.flags, *given_flags(kernel.flags, kernel.flag_spans, root))
     given = (folder_of(group) for _, group in flag_groups([flag.text for flag in flags]) if group[0][:2] == "-I")
     folders = (*map(str, own_include_folders(workspace, unit, rendered)), *(folder for folder in given if folder))
-    return CompilerInputs(flags, folders, str(ckwatch_templates.ROOT))
+    libraries = (toolchain.libraries, toolchain.hip_include) if isinstance(toolchain, Toolchain) else ()
+    named = tuple(str(folder) for folder in libraries if folder is not None)
+    return CompilerInputs(flags, folders, str(ckwatch_templates.ROOT), named)
 
 
 def build_diagnostics(

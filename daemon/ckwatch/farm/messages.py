@@ -32,12 +32,16 @@ def compile_resource(identity: str) -> str:
 
 
 def toolchain_identity(toolchain: CompilerToolchain, contents: ContentHashes) -> str:
-    """The same for the same compiler and the same Composable Kernel headers, wherever they lie; for a thread."""
+    """The same for the same compiler and the same headers of Composable Kernel and ROCm's libraries, wherever they
+    lie; for a thread."""
     digest = hashlib.sha256(f"{toolchain.identity}\n{toolchain.openmp}\n".encode())
     for folder in toolchain.include_folders:
         # of the workspace's choice the folder may be any, such as the user's own
         for path in (*_files_below(folder / "ck"), *_files_below(folder / "ck_tile")):
             digest.update(f"{path.relative_to(folder)}\0{contents.digest(str(path))}\n".encode())
+    if (libraries := toolchain.roots.get("libraries")) is not None:
+        for path in _files_below(libraries):
+            digest.update(f"{path.relative_to(libraries)}\0{contents.digest(str(path))}\n".encode())
     return digest.hexdigest()[:16]
 
 

@@ -41,6 +41,7 @@ class Archive:
         self.packages: dict[str, tuple[AptPackage, bytes]] = {}
         for name, files in packages.items():
             self.add(name, files)
+        self.sources: dict[str, Path] = {}
         self.suite = "sid"
         self.unreadable: set[str] = set()
         self.downloads: list[str] = []
@@ -85,8 +86,17 @@ class FakeApt:  # the signatures are those of PrivateApt
     async def describe(self, packages: Any) -> tuple[PackageStanza, ...]:  # noqa: ARG002
         return ()
 
-    async def locate(self, packages: Sequence[tuple[str, str | None]]) -> tuple[AptPackage, ...]:
+    async def locate(
+        self,
+        packages: Sequence[tuple[str, str | None]],
+        suite: str | None = None,  # noqa: ARG002
+    ) -> tuple[AptPackage, ...]:
         return tuple(self.archive.packages[name][0] for name, _ in packages)
+
+    async def fetch_source(self, name: str, suite: str) -> Path:  # noqa: ARG002
+        if name not in self.archive.sources:
+            raise ToolchainError(f"cannot locate the source package {name}")
+        return self.archive.sources[name]
 
     def is_intact(self, package: AptPackage) -> bool:
         path = self.archives / package.file_name

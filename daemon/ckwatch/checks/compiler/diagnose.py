@@ -36,6 +36,7 @@ from ckwatch.checks.compiler.joining import (
 from ckwatch.checks.compiler.sources import NO_INPUTS, CompilerInputs, Sources
 from ckwatch.checks.compiler.symbol_places import symbol_place
 from ckwatch.checks.flag_places import blamed_flag
+from ckwatch.checks.known_headers import NOT_FOUND, header_advice
 from ckwatch.checks.linker_symbols import demangled, symbol_of
 from ckwatch.checks.parameter_values import value_words
 from ckwatch.checks.places import ReadLine, RenderedFile, SourcePlace
@@ -264,7 +265,7 @@ def _built(
     message: ClangMessage, place: SourcePlace, sources: Sources, related: tuple[Related, ...] = ()
 ) -> Diagnostic:
     # nobody knows places in the rendered text
-    said = sources.is_hip and under_fast_math(message, (flag.text for flag in sources.inputs.flags))
+    said = sources.is_hip and _worded_for_hip(message, sources)
     worded = _MADE_UP_PLACE.sub(r"(\g<what>)", said or explained(message, sources.rendered.source_map.text))
     text = _FAULT_TEXT.get(message.kind) or shorten(demangled(worded))
     source, code = _source(message), code_of(message)
@@ -283,6 +284,15 @@ def _built(
         unit_count=1,
         approximate=place.approximate,
     )
+
+
+def _worded_for_hip(message: ClangMessage, sources: Sources) -> str | None:
+    """The message where ckwatch knows more than the compiler of what HIP has, or of the defaults; else None."""
+    missing = NOT_FOUND.fullmatch(message.text)
+    if missing is not None:
+        advice = header_advice(missing["name"], sources.has_library)
+        return None if advice is None else f"{message.text}: {advice}"
+    return under_fast_math(message, (flag.text for flag in sources.inputs.flags))
 
 
 def _of_finding(

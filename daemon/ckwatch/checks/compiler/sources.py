@@ -25,11 +25,13 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', re.MULTILI
 @dataclass(frozen=True, slots=True)
 class CompilerInputs:
     """The inputs of a compiler besides the rendered text: the flags of `ckwatch.toml` and the kernel file with their
-    places, the folders of the workspace's own headers, and the folder of the built-in templates."""
+    places, the folders of the workspace's own headers, the folder of the built-in templates, and those in which ROCm's
+    libraries lie, if they are there."""
 
     flags: tuple[GivenFlag, ...] = ()
     folders: tuple[str, ...] = ()
     built_in: str = ""
+    libraries: tuple[str, ...] = ()
 
 
 NO_INPUTS = CompilerInputs()
@@ -66,6 +68,10 @@ class Sources:
     def is_users(self, path: str) -> bool:
         """Return True for the rendered file and own headers."""
         return self.rendered.is_at(path) or self.is_own_header(path)
+
+    def has_library(self, header: str) -> bool:
+        """Return True if the compiler finds a header of ROCm's libraries."""
+        return any(self.read_line(f"{folder}/{header}", 0) is not None for folder in self.inputs.libraries)
 
     def line_at(self, path: str, number: int) -> str | None:
         """A line of the rendered file or of a header."""

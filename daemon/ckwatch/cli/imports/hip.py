@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+from ckwatch.checks.known_headers import header_advice
 from ckwatch.cli.command_words import dependency
 from ckwatch.cli.imports.compile_commands import flags_for, nearest_database
 from ckwatch.cli.imports.files import read_source, without_kernels, write_files
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     flags = _flags(options, text)
     include = os.path.relpath(options.file.absolute(), templates)
     missing, check = _missing(options, include, [*flags], [templates, root])
-    texts = stand_ins(missing)
+    texts = stand_ins([*missing])
     if texts:
         flags.append("-idirafter" + str(root / FOLDER))
         missing = _missing(options, include, flags, [templates, root], texts)[0]
@@ -178,8 +179,9 @@ def _missing(
     flags: Sequence[str],
     folders: Sequence[Path],
     texts: Mapping[str, str] | None = None,
-) -> tuple[list[str], str]:
-    """The headers that are not there, and why that is not known. `texts` are headers that will be there."""
+) -> tuple[dict[str, str], str]:
+    """The headers that are not there, each with advice, and why that is not known. `texts` are headers that will be
+    there."""
     import tempfile
 
     folder = Path(folders[0])
@@ -192,11 +194,13 @@ def _missing(
         try:
             toolchain = dependency(options, "discover", discover)()
             line = f'#include "{os.path.normpath(folder / include)}"\n'
-            return missing_headers(line, [*used, "-idirafter", work], folders, toolchain), ""
+            names = missing_headers(line, [*used, "-idirafter", work], folders, toolchain)
+            libraries = [folder for folder in (toolchain.libraries, toolchain.hip_include) if folder is not None]
+            return {name: advice_on(name, libraries) for name in names}, ""
         except ToolchainError:
-            return [], "there is no toolchain, so the headers that it includes were not looked for"
+            return {}, "there is no toolchain, so the headers that it includes were not looked for"
         except (OSError, CkwatchError, TimeoutError) as error:
-            return [], f"the headers that it includes could not be looked for: {error}"
+            return {}, f"the headers that it includes could not be looked for: {error}"
 
 
 def _ask(chosen: Sequence[_Read], constants: Constants, answers: dict[str, str]) -> None:
@@ -268,7 +272,7 @@ def _report(
     files: Mapping[Path, str],
     made: Sequence[Imported],
     written_for: Sequence[str],
-    missing: Sequence[str],
+    missing: Mapping[str, str],
     check: str,
 ) -> None:
     if output.json:
@@ -281,8 +285,8 @@ def _report(
     if written_for:
         names = ", ".join(name for name in written_for if not name.startswith("torch_stand"))
         output.text(f"wrote {FOLDER}/ for headers that are not there: {names}", "yellow")
-    for name in missing:
-        output.text(f"not found: {name}; {advice_on(name)}", "yellow")
+    for name, advice in missing.items():
+        output.text(f"not found: {name}; {advice}", "yellow")
     if check:
         output.text(check, "yellow")
     for one in made:
@@ -291,23 +295,10 @@ def _report(
         _report_open(output.text, one)
 
 
-def advice_on(header: str) -> str:
-    """Say what to do about a header that is not there."""
-    if header.split("/")[0] in (
-        "rocprim",
-        "hipcub",
-        "hipblas",
-        "rocblas",
-        "hiprand",
-        "rocwmma",
-        "rccl",
-        "cub",
-        "thrust",
-        "hipblaslt",
-    ):
-        library = {"cub": "hipCUB", "thrust": "rocThrust"}.get(header.split("/")[0], header.split("/")[0])
-        return f"it is a part of ROCm's {library}: install that, and give its folder of headers with -I"
-    return "give the folder that has it with -I, or a define with -D under which it is not included"
+def advice_on(header: str, libraries: Sequence[Path]) -> str:
+    """Say what to do about a header that is not there; `libraries` are folders in which those of ROCm lie."""
+    known = header_advice(header, lambda name: any((folder / name).is_file() for folder in libraries))
+    return known or "give the folder that has it with -I, or a define with -D under which it is not included"
 
 
 def _report_open(write: Callable[..., None], one: Imported) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
@@ -26,6 +27,8 @@ from ckwatch.system.async_processes import ProcessResult
 from ckwatch.system.user_files import digest_file, read_file
 
 SUITES = ("experimental", "sid")
+
+_TRY_LATER = "Run it again later, or choose another mirror with --mirror URL."
 
 Meanwhile = Callable[[], Coroutine[Any, Any, object]]
 
@@ -168,14 +171,14 @@ class PrivateApt:
         self.folder = folder
         self.archives = folder / "archives"
         self._config = folder / "apt.conf"
+        self._sources = sources
         self._archive = sources.mirror if sources is not None else "this machine's archives"
         for part in ("lists/partial", "archives/partial", "sources", "empty", "cache"):
             (folder / part).mkdir(parents=True, exist_ok=True)
         (folder / "status").write_text("")
         if sources is not None:
             (folder / "sources" / "ckwatch.sources").write_text(
-                f"Types: deb\nURIs: {sources.mirror}\nSuites: {' '.join(sources.suites)}\nComponents: main\n"
-                f"Signed-By: {sources.keyring}\n"
+                _sources_text("deb", sources.mirror, sources.suites, sources.keyring)
             )
         self._config.write_text(_configuration(folder, own_sources=sources is not None))
 
@@ -194,7 +197,7 @@ class PrivateApt:
     async def resolve(self, names: Sequence[str], suite: str | None = SUITES[0]) -> tuple[tuple[str, str], ...]:
         """Every (package, version) that apt would install on an empty system, from `suite` where it can."""
         action = f"cannot resolve {' '.join(names)}"
-        first = await self._apt("apt-get", *(("-t", suite) if suite else ()), "--simulate", "install", *names)
+        first = await self._apt("apt-get", *_target(suite), "--simulate", "install", *names)
         done = first
         if first.exit_status and suite:  # what was in experimental may have moved on to sid
             done = await self._apt("apt-get", "--simulate", "install", *names)
@@ -212,10 +215,13 @@ class PrivateApt:
             raise explain_failure("cannot read the package index", _text(done))
         return tuple(parse_stanzas(done.stdout))
 
-    async def locate(self, packages: Sequence[tuple[str, str | None]]) -> tuple[AptPackage, ...]:
-        """File names, sizes and SHA-256, from the signed index; version None means the newest."""
+    async def locate(
+        self, packages: Sequence[tuple[str, str | None]], suite: str | None = None
+    ) -> tuple[AptPackage, ...]:
+        """File names, sizes and SHA-256, from the signed index; version None means the newest, in `suite` if it is
+        there."""
         wanted = [f"{name}={version}" if version else name for name, version in packages]
-        done = await self._apt("apt-get", "--print-uris", "download", *wanted)
+        done = await self._apt("apt-get", *_target(suite), "--print-uris", "download", *wanted)
         found = parse_uris(done.stdout)
         if done.exit_status or len(found) != len(packages):
             raise explain_failure("cannot locate the packages in the archive", _text(done))
@@ -253,6 +259,29 @@ class PrivateApt:
         )
         if done.exit_status:
             raise explain_failure("cannot download the packages", _text(done))
+
+    async def fetch_source(self, name: str, suite: str) -> Path:
+        """Fetch the upstream archive of a source package into `archives`, with the hash of the signed index.
+
+        Raises `ToolchainError` where there is none, also for a state that reads the machine's own archives.
+        """
+        if self._sources is not None:
+            text = _sources_text("deb-src", self._sources.mirror, (suite,), self._sources.keyring)
+            (self.folder / "sources" / "source.sources").write_text(text)
+            await self.update()
+        options = ("-t", suite, "source", "--download-only", "--tar-only")
+        done = await self._apt("apt-get", *options, "--print-uris", name)
+        found = re.findall(r"^'[^']*' (\S+\.orig\.tar\.\w+) \d+ SHA256:([0-9a-f]{64})", done.stdout, re.MULTILINE)
+        if done.exit_status or len(found) != 1:
+            raise explain_failure(f"cannot locate the source package {name} in the archive", _text(done))
+        file_name, sha256 = found[0]
+        done = await self._apt("apt-get", *options, name, folder=self.archives)
+        if done.exit_status:
+            raise explain_failure(f"cannot download the source package {name}", _text(done))
+        path = self.archives / str(file_name)
+        if await anyio.to_thread.run_sync(digest_file, path) != sha256:
+            raise ToolchainError(f"the mirror delivered a file that does not match its hash: {file_name}", _TRY_LATER)
+        return path
 
     async def _apt(
         self, program: str, *arguments: str, folder: Path | None = None, meanwhile: Meanwhile | None = None
@@ -293,6 +322,10 @@ def parse_uris(text: str) -> list[AptPackage]:
     return found
 
 
+def _sources_text(kind: str, mirror: str, suites: Sequence[str], keyring: Path) -> str:
+    return f"Types: {kind}\nURIs: {mirror}\nSuites: {' '.join(suites)}\nComponents: main\nSigned-By: {keyring}\n"
+
+
 def _configuration(folder: Path, *, own_sources: bool) -> str:
     sources = {
         "Dir::Etc::sourcelist": "/dev/null",
@@ -331,6 +364,10 @@ def _configuration(folder: Path, *, own_sources: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _target(suite: str | None) -> tuple[str, ...]:
+    return ("-t", suite) if suite else ()
+
+
 def _text(done: ProcessResult) -> str:
     return f"{done.stdout}\n{done.stderr}"
 
@@ -364,6 +401,11 @@ class AptRepository:
 
     url: str
     suite: str
+
+
+def upstream(version: str) -> str:
+    """Return the version of what was packaged: `7.2.4` of `1:7.2.4+dfsg-1~exp1`."""
+    return re.sub(r"^\d+:|[-+~].*$", "", version)
 
 
 def llvm_major(names: Iterable[str]) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from ckwatch.compile.toolchain import composable_kernel, installations, relocate
+from ckwatch.compile.toolchain import composable_kernel, installations, relocate, rocm_libraries
 from ckwatch.compile.toolchain.installations import ToolchainManifest
 from ckwatch.compile.toolchain.model import (
     FixedToolchainChoice,
@@ -276,6 +276,7 @@ def _assemble(
         identity=_identity(manifest, parts, clang_files, version_text, hip, cache),
         environment=MappingProxyType(environment),
         notes=notes,
+        libraries=None if manifest is None else rocm_libraries.include_folder(manifest.root),
     )
 
 

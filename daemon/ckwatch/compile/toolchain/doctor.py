@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from ckwatch.compile.toolchain import installations
+from ckwatch.compile.toolchain import installations, rocm_libraries
 from ckwatch.compile.toolchain.clangd import (
     CLANGD_INSTALL_COMMAND,
     find_clangd,
@@ -31,6 +31,7 @@ from ckwatch.compile.toolchain.model import HeaderLibrary, Toolchain, ToolchainC
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, cuda_install_hint, find_nvcc
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.rocm_libraries import LIBRARIES, install_command
 from ckwatch.system.installation import command_for_packages
 
 # The archs with matrix cores that Composable Kernel's XDL instances run on.
@@ -106,6 +107,7 @@ async def examine(
     checks += [_arch_check(toolchain, supported, arch) for arch in archs if arch.startswith("gfx")]
     checks += [_headers_check("CK", toolchain.ck, toolchain), _headers_check("ck_tile", toolchain.ck_tile, toolchain)]
     checks.append(_instance_lists_check(env))
+    checks.append(await anyio.to_thread.run_sync(_libraries_check, toolchain))
     checks.append(await _host_check(toolchain))
     checks.append(_openmp_check(toolchain))
     checks.append(await anyio.to_thread.run_sync(_clangd_check, toolchain, env, named_clangd))
@@ -150,6 +152,26 @@ def _instance_lists_check(env: Mapping[str, str]) -> DoctorCheck:
         return DoctorCheck("ck4inductor", CheckState.NOTE, "no instance lists found", CK_INSTALL_COMMAND)
     detail = f"{CK_VERSION}, {SOURCES_ORIGIN}: {found.python}"
     return DoctorCheck("ck4inductor", CheckState.OK, detail)
+
+
+def _libraries_check(toolchain: Toolchain) -> DoctorCheck:
+    """Check which headers of ROCm's libraries are there. Looks at folders."""
+    own = rocm_libraries.libraries_in(toolchain.hip_include)
+    if toolchain.libraries is None:
+        if own:
+            return DoctorCheck("libraries", CheckState.OK, f"{', '.join(own)}: {toolchain.hip_include}")
+        hint = "Install them from where this ROCm comes from: AMD's packages are called rocprim-dev, hipcub-dev, …"
+        return DoctorCheck("libraries", CheckState.NOTE, f"no headers of rocPRIM, hipCUB, … in {toolchain.title}", hint)
+    there = rocm_libraries.installed_libraries(toolchain.libraries.parents[1])
+    others = [name for name in LIBRARIES if name not in there]
+    fix = f"{install_command([rocm_libraries.ALL])}, or any of {','.join(others)}" if others else None
+    if not there:
+        return DoctorCheck("libraries", CheckState.NOTE, "no headers of rocPRIM, hipCUB, … are installed", fix)
+    by_version: dict[str, list[str]] = {}
+    for name, version in there.items():
+        by_version.setdefault(version, []).append(name)
+    listed = "; ".join(f"{', '.join(names)} {version}" for version, names in by_version.items())
+    return DoctorCheck("libraries", CheckState.OK, f"{listed}: {toolchain.libraries}", fix)
 
 
 async def _host_check(toolchain: Toolchain) -> DoctorCheck:

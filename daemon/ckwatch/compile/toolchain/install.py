@@ -9,7 +9,6 @@ was killed anywhere is simply run again: what was downloaded is kept, what was h
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -119,7 +118,7 @@ async def _build(
     closure = await apt.resolve(debian.ROOTS)
     openmp = debian.openmp_headers(debian.llvm_major(name for name, _ in closure))
     packages = await apt.locate([*tools.select(await apt.describe(closure)), (openmp, None)])
-    rocm = next(_upstream(package.version) for package in packages if package.name == "hipcc")
+    rocm = next(debian.upstream(package.version) for package in packages if package.name == "hipcc")
     name = tree_name(f"rocm-{rocm}", installations.LAYOUT, packages)
     check_space(folder, packages, apt.archives, tree_bytes)
 
@@ -143,7 +142,7 @@ async def _build(
     missing = await tools.add_host_parts(final, downloads, final / f"usr/lib/llvm-{major}/bin/clang++")
     for problem in missing:
         progress(InstallStep(f"Without {problem}"))
-    versions = {package.name: _upstream(package.version) for package in packages}
+    versions = {package.name: debian.upstream(package.version) for package in packages}
     manifest = installations.ToolchainManifest(
         layout=installations.LAYOUT,
         name=name,
@@ -183,8 +182,3 @@ def _complete_layout(root: Path, major: int) -> None:
     for place, target in links.items():
         if not place.is_symlink() and not place.exists():
             place.symlink_to(target)
-
-
-def _upstream(version: str) -> str:
-    """`1:7.2.4+dfsg-1~exp1` → `7.2.4`."""
-    return re.sub(r"^\d+:|[-+~].*$", "", version)

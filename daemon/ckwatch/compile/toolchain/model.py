@@ -66,8 +66,9 @@ class Toolchain:
 
     `hip_arguments` come first on every HIP compile, `cpp_arguments` on every host compile, `link_arguments` on every
     link, whether hipcc or clang++ is called. `environment` is the whole environment for the compiler's processes.
-    `include_folders` hold CK's headers, in the order of the search. `identity` is the same for the same compiler
-    wherever it lies, and changes with its content. `notes` say what discovery passed over, for `ckwatch doctor`.
+    `include_folders` hold the headers of CK and of ROCm's `libraries`, in the order of the search. `identity` is the
+    same for the same compiler wherever it lies, and changes with its content. `notes` say what discovery passed over,
+    for `ckwatch doctor`.
     `workspace` is the folder of the workspace that it compiles for, where there is one: then equal workspaces share
     what is stored.
     """
@@ -98,6 +99,8 @@ class Toolchain:
     environment: Mapping[str, str] = field(repr=False, hash=False)
     notes: tuple[str, ...] = ()
     workspace: Path | None = None
+    libraries: Path | None = None
+    """The folder of headers that `ckwatch toolchain install --with` fills; it may not be there."""
 
     @property
     def title(self) -> str:
@@ -106,12 +109,15 @@ class Toolchain:
 
     @property
     def include_folders(self) -> tuple[Path, ...]:
-        """The folders of CK's headers, each once; a workspace's own choice comes first."""
-        return tuple(dict.fromkeys(headers.folder for headers in (self.ck, self.ck_tile) if headers is not None))
+        """The folders of CK's headers, each once, with a workspace's own choice first, then that of the libraries."""
+        kernels = (headers.folder for headers in (self.ck, self.ck_tile) if headers is not None)
+        return tuple(dict.fromkeys((*kernels, *([] if self.libraries is None else [self.libraries]))))
 
     @property
     def roots(self) -> Mapping[str, Path]:
         """Named folders by which stored paths are kept short and movable; the most specific comes first."""
         named = {"ck": self.ck, "ck_tile": self.ck_tile}
         found = {name: headers.folder for name, headers in named.items() if headers is not None} | {"rocm": self.root}
+        if self.libraries is not None:
+            found["libraries"] = self.libraries
         return found if self.workspace is None else found | {"workspace": self.workspace}

@@ -121,7 +121,7 @@ def unpack_sources(
     inside the distribution's folder, and None for one that is left out."""
     size = 0
     try:
-        with tarfile.open(archive_path, mode="r:gz") as archive:
+        with tarfile.open(archive_path, mode="r:*") as archive:
             for member in archive:
                 checkpoint()
                 path = place(member.name.partition("/")[2]) if member.isfile() else None

@@ -68,7 +68,7 @@ class CompileHandler:
         workspace = self._view_loader.workspace(scope)
         request = compile_request(workspace, unit, text, awaited=not isinstance(effect, LookUp) and effect.awaited)
         header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
-        inputs = compiler_inputs(workspace, unit, text)
+        inputs = compiler_inputs(workspace, unit, text, compiler.toolchain)
         take = partial(facts_of, self._tools, effect, text, header_warnings, inputs)
         return _Prepared(compiler, request, placing(effect, text, header_warnings, inputs), take)
 

@@ -70,7 +70,7 @@ class TimeTraceQuery:
         compiler = self._tools.present_compiler()
         workspace = self._view_loader.workspace(unit.key.scope)
         request = compile_request(workspace, unit.unit, rendered, awaited=True)
-        inputs = compiler_inputs(workspace, unit.unit, rendered)
+        inputs = compiler_inputs(workspace, unit.unit, rendered, compiler.toolchain)
         limiter = CapacityLimiter(min(2, self._loop.state.jobs))
         async with (
             self._turn,
