@@ -176,6 +176,7 @@ ANSWERS: dict[AnyEndpoint, Any] = {
     ),
     UnitQuestions.occupancy_steps: lambda engine, unit: OccupancySteps(unit=_unit(engine, unit).id, artifact_key="ab"),
     UnitQuestions.isa: _isa,
+    UnitQuestions.advice: [],
     UnitQuestions.calibration: Calibrated(),
     UnitQuestions.predicted: lambda _, kernel, shape, arch, part: PredictedRanking(
         kernel=kernel, shape=shape, arch=arch or "gfx942", part=part or "MI300X", cache="cold", rows=(), measured_us={}

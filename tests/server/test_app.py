@@ -155,7 +155,15 @@ async def test_a_route_asks_the_engine_and_answers_with_what_it_returns(row: Row
 
 
 def test_every_route_has_a_row() -> None:
-    asked = {row.asked[0] for row in ROWS} | {"building", "bench", "verifying", "time_trace", "isa", "ask_cpp"}
+    asked = {row.asked[0] for row in ROWS} | {
+        "building",
+        "bench",
+        "verifying",
+        "time_trace",
+        "isa",
+        "advice",
+        "ask_cpp",
+    }
     assert {one.name for one in ENDPOINTS} == asked | {"events", "leave"}
 
 

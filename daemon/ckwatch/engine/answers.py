@@ -12,6 +12,7 @@ from anyio import to_thread
 from ckwatch.core.events import MAIN, AutoBuild, ViewOverrides
 from ckwatch.engine.client_requests import ClientRequests
 from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.queries.advice import AdviceQuery
 from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.queries.benchmarks import BenchmarkQueries
 from ckwatch.engine.queries.build import FollowedBuilds
@@ -58,6 +59,7 @@ class Daemon:
     language: LanguageQueries
     cpp: CppQueries
     occupancy: OccupancyStepsQuery
+    advice: AdviceQuery
 
     @cached_property
     def answers(self) -> Answers:
@@ -90,6 +92,7 @@ class Daemon:
             Units.analysis.answered_by(self.analysis),
             Units.occupancy_steps.answered_by(self.occupancy.steps),
             Units.isa.answered_by(self.isa),
+            Units.advice.answered_by(self.advice.advice),
             Units.calibration.answered_by(self.analyses.calibration),
             Units.predicted.answered_by(self.analyses.predicted),
             Units.building.answered_by(self.builds.build),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from ckwatch.questions.endpoint import FileName, Names, Pattern, SentAs, UnitName, follow, get, post
 
 if TYPE_CHECKING:
+    from ckwatch.model.diagnostics import Diagnostic
     from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
     from ckwatch.wire.benchmarks import BenchLine, DeviceName, LimitUs
     from ckwatch.wire.messages import Artifact, PlannedUnit, RenderedText, Run, TimeTrace, UnitDetail
@@ -76,6 +77,14 @@ class UnitQuestions:
 
         `lines`: with source lines, for which its device code is compiled once more (seconds to a minute, then kept);
         without, only if that has been done already.
+        """
+
+    @get("/advice", viewed=True, slow=True)
+    def advice(self, *patterns: Pattern) -> list[Diagnostic]:
+        """Return why the kernels of built units spill or have few waves, each with the change that a compile has
+        confirmed.
+
+        Changed sources are compiled when nothing else is to be done (seconds to a minute for each kernel, then kept).
         """
 
     @get("/calibration")
