@@ -81,6 +81,7 @@ class Disk:
                 "bench" in words, float(words.get("bench", ["0"])[0]), device=words.get("device", ["auto"])[0]
             ),
             verification=VerificationPolicy(frozenset(words.get("verify", ())), "unchecked" not in words),
+            advice="advise" in words,
         )
 
     def units(self, overlays: Mapping[str, str], archs: tuple[str, ...]) -> dict[str, tuple[Unit, LoadedWorkspace]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ckwatch.core.effects import Analyze, Cancel, Check, Compile, Effect, LookUp, Measure, Render, Verify
+from ckwatch.core.effects import Advise, Analyze, Cancel, Check, Compile, Effect, LookUp, Measure, Render, Verify
 from ckwatch.core.events import (
     MAIN,
     AnyEvent,
@@ -46,6 +46,7 @@ def check_invariants(state: State) -> None:
     _check_analyzing(state)
     _check_measuring(state)
     _check_verifying(state)
+    _check_advising(state)
     _check_requests(state)
     _check_views(state)
 
@@ -55,7 +56,7 @@ def is_at_rest(state: State) -> bool:
     return not state.busy and is_quiet(state)
 
 
-UnitWork = Render | LookUp | Check | Compile | Analyze | Measure | Verify
+UnitWork = Render | LookUp | Check | Compile | Analyze | Measure | Verify | Advise
 
 
 class ProgressCheck:
@@ -191,6 +192,20 @@ def _check_measuring(state: State) -> None:
             _require(waits or unit.timing.work is not None, "what is to be timed is queued or at work", unit)
     _require(not state.newly_settled, "settled units have been considered")
     _require(state.measure_queue.keys <= {unit.key for unit in state.all_units()}, "only units wait for a device")
+
+
+def _check_advising(state: State) -> None:
+    work = state.advising
+    _require(state.at_work(WorkKind.ADVISE) == (work is not None), "one search for advice at a time")
+    for unit in state.all_units():
+        mine = unit.advice.work
+        _require(mine is None or mine is work, "is looked into by the one search", unit)
+        waits = unit.key in state.advise_queue
+        _require(not waits or unit.advice.wanted, "waits for advice", unit)
+        if unit.settled and unit.advice.wanted:
+            _require(waits or mine is not None, "what needs advice is queued or at work", unit)
+            _require(unit.built is not None and unit.key.scope == MAIN, "has advice with an artifact", unit)
+    _require(state.advise_queue.keys <= {unit.key for unit in state.all_units()}, "only units get advice")
 
 
 def _check_verifying(state: State) -> None:

@@ -53,6 +53,7 @@ def verify_rest(state: State, disk: Disk, clients: set[str], rested: dict[str, s
             if client == MAIN:
                 _verify_timed(state, seen)
             _verify_verified(state, seen)
+            _verify_advised(state, seen)
 
 
 def _verify_analyzed(unit: UnitState, broken: set[str]) -> None:
@@ -94,6 +95,16 @@ def _verify_verified(state: State, unit: UnitState) -> None:
         assert now.latest.artifact == built.artifact, f"{unit.key} shows the verification of another artifact"
         assert now.latest.is_of(unit.unit.kernel)
         assert not now.latest.verification.findings or unit.has_placed_findings, f"{unit.key} shows places of the past"
+
+
+def _verify_advised(state: State, unit: UnitState) -> None:
+    """Check that edited units have the advice that they need, at places of the present text."""
+    now, built, figures = unit.advice, unit.built, unit.figures.latest
+    assert not now.wanted, f"{unit.key} waits for advice for ever"
+    if built is None or figures is None or unit.key.scope != MAIN or not state.advice:
+        return
+    if unit.input.last_edit and figures.need and figures.artifact == built.artifact:
+        assert unit.has_placed_advice or now.given_up_artifact == built.artifact, f"{unit.key} was not looked into"
 
 
 def _verify_unit(unit: UnitState, disk: Disk, view: View, expected: Unit, workspace: LoadedWorkspace) -> None:

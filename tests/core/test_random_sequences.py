@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from ckwatch.core.events import (
+    AdviceRequested,
     AnalyzeRequested,
     BuildRequested,
     CancelRequested,
@@ -89,6 +90,7 @@ TOML_TEXTS = (
     *("settings 0\njobs 2\nno-compiler", "settings 0\njobs 2\neverything"),
     *("settings 0\njobs 2\nbench 100", "settings 0\njobs 3\nbench 2\napart"),
     *("settings 0\njobs 2\nverify gfx942", "settings 0\njobs 2\nbench 100\nverify gfx942\nunchecked"),
+    *("settings 0\njobs 2\nadvise", "settings 0\njobs 2\nadvise\nverify gfx942\nbench 100"),
     *("settings 0\njobs 2\napart", "settings 0\njobs 3\napart", "settings 0\njobs 1\napart\neverything"),
 )
 
@@ -312,6 +314,12 @@ class Sequences(RuleBasedStateMachine):
     @rule(scope=scopes, units=units, everything=st.booleans())
     def drop_verifications(self, scope: str, units: frozenset[str], everything: bool) -> None:
         self.world.send(VerifyDropped(tuple(sorted(units)), everything, scope))
+
+    @rule(scope=scopes, units=units, works=works)
+    def request_advice(self, scope: str, units: frozenset[str], works: int) -> None:
+        number = self.world.state.advice_requests + 1
+        self.world.send(AdviceRequested(number, tuple(sorted(units)), scope))
+        self._go_on(works)
 
     # Clients.
 

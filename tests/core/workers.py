@@ -6,12 +6,27 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from ckwatch.codeobject.report_diff import KernelWarning
-from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Recall, Record, Render, Scan, Verify
+from ckwatch.core.effects import (
+    Advise,
+    Analyze,
+    Check,
+    Compile,
+    Load,
+    LookUp,
+    Measure,
+    Recall,
+    Record,
+    Render,
+    Scan,
+    Verify,
+)
 from ckwatch.core.events import (
     MAIN,
+    AdviseFinished,
     AnalysisDepth,
     AnalyzeFinished,
     AnyEvent,
+    ArtifactAdvice,
     ArtifactFigures,
     ArtifactVerification,
     CheckFinished,
@@ -33,7 +48,7 @@ from ckwatch.core.events import (
     ViewOverrides,
     WorkAborted,
 )
-from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Outcome, Unit
 from ckwatch.model.text import span
 from ckwatch.model.verification import (
@@ -48,7 +63,7 @@ from core.disk import Disk, over
 from core.language import Read, Text, compile_text, render
 from fakes.fake_engine import figures_of
 
-WorkEffect = Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Record
+WorkEffect = Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Advise | Record
 
 SPILLS = "p=5"
 """An artifact with this in its key has a spill."""
@@ -136,6 +151,8 @@ class Workers:
                     self.executed.add(effect.result.artifact)
                     found = replace(found, generation=0)
                 return VerifyFinished(effect.work, found)
+            case Advise():
+                return AdviseFinished(effect.work, None if seed % 7 == 6 else advice(effect))
             case Check():
                 return CheckFinished(effect.work, self.reported(one, effect, read))
             case Compile(on_farm=True) if seed % 5 == 3:
@@ -219,7 +236,15 @@ def _first_key(text: Text, unit: Unit, settings: str) -> tuple[str, ...]:
 def figures(artifact: str) -> ArtifactFigures:
     """The figures of an artifact."""
     spill = KernelWarning(code="performance/spill", message="1 VGPR spilled", kernel="k")
-    return ArtifactFigures(figures_of(artifact_key=artifact), (spill,) if SPILLS in artifact else ())
+    spills = SPILLS in artifact
+    return ArtifactFigures(figures_of(artifact_key=artifact), (spill,) if spills else (), need=int(spills))
+
+
+def advice(effect: Advise) -> ArtifactAdvice:
+    """The advice on an artifact with spills."""
+    place = span("/ws/templates/m1", 0, 0, 0, 5)
+    hint = Diagnostic(Severity.INFORMATION, Source.PERFORMANCE, "performance/launch-bounds", "1 VGPR spilled", place)
+    return ArtifactAdvice(effect.result.artifact, effect.work.key, effect.work.generation, (hint,))
 
 
 def verified(effect: Verify) -> ArtifactVerification:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ckwatch.core.effects import (
+    Advise,
     Analyze,
     Cancel,
     Changed,
@@ -145,6 +146,7 @@ class World:
                     | Analyze()
                     | Measure()
                     | Verify()
+                    | Advise()
                     | Record()
                 ):
                     self._begin(effect)
@@ -173,7 +175,7 @@ class World:
         self.works[work.number] = Outstanding(effect, self.disk.version, known, disputed, workspace)
         if isinstance(effect, Check | Compile):
             self._verify_compiler(effect)
-        if isinstance(effect, Analyze | Measure | Verify):
+        if isinstance(effect, Analyze | Measure | Verify | Advise):
             self._verify_present(effect)
 
     def report_output(self, number: int) -> None:
@@ -209,7 +211,7 @@ class World:
             waiting = [key for key in self.state.compile_queue.keys if self._is_in_focus(key)]
             assert not waiting, "units in focus come first"
 
-    def _verify_present(self, effect: Analyze | Measure | Verify) -> None:
+    def _verify_present(self, effect: Analyze | Measure | Verify | Advise) -> None:
         unit = self.state.find(effect.work.key)
         assert unit is not None
         assert unit.settled, "the present artifact is analyzed or timed"

@@ -180,6 +180,7 @@ ANSWERS: dict[AnyEndpoint, Any] = {
         unit=_unit(engine, unit).id, artifact_key="ab", device="emulated:gfx942", shape=shape or "M=1", shape_name="",
         kernels=(),
     ),
+    UnitQuestions.advice: [],
     UnitQuestions.calibration: Calibrated(),
     UnitQuestions.predicted: lambda _, kernel, shape, arch, part: PredictedRanking(
         kernel=kernel, shape=shape, arch=arch or "gfx942", part=part or "MI300X", cache="cold", rows=(), measured_us={}

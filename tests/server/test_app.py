@@ -162,6 +162,7 @@ def test_every_route_has_a_row() -> None:
         "time_trace",
         "isa",
         "profile",
+        "advice",
         "ask_cpp",
     }
     assert {one.name for one in ENDPOINTS} == asked | {"events", "leave"}

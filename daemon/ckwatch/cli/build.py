@@ -17,6 +17,7 @@ import anyio
 from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from ckwatch.cli.advice import advice_on
 from ckwatch.cli.build_results import FinishedUnit, finish, unix_time_of
 from ckwatch.cli.command_words import is_private
 from ckwatch.cli.mistakes import Mistakes, mistakes_in, named
@@ -82,6 +83,9 @@ async def _build(
         if not known and output.json:
             output.answer(event="start", units=())
         ended = await follow(*known) if known else []
+    if not check_only:
+        for unit, advice in (await advice_on(client, output, [one.unit for one in ended])).items():
+            next(one for one in ended if one.id == unit).add(advice)
     workspace = await client.workspace()
     status = finish(output, ended, workspace, patterns, options.begun)
     if is_private(options) and (warning := (await client.status()).warnings.get("shared-store")):

@@ -52,6 +52,11 @@ class FinishedUnit:
         self.lost = unit is not None and any(one.what == ARTIFACT_LOST and one.at >= began for one in unit.cause)
         self.seconds = unit.seconds if unit is not None and compiled else 0.0
 
+    def add(self, diagnostics: Sequence[Diagnostic]) -> None:
+        """Add what was found out later."""
+        known = [one for one in self.diagnostics if one not in diagnostics]
+        self.diagnostics = (*known, *diagnostics)
+
     def print_json(self, output: Output) -> None:
         """Print the line of `--json`."""
         unit = self.unit

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from ckwatch.checks.fold import fold
 from ckwatch.checks.verification_diagnostics import diagnostics_once
+from ckwatch.cli.advice import advice_on
 from ckwatch.cli.build_results import NO_COMPILER
 from ckwatch.cli.mistakes import explained, report_mistakes, report_unbuilt
 from ckwatch.cli.output import Output, aligned
@@ -50,7 +51,8 @@ async def run(options: argparse.Namespace) -> int:
             raise ToolchainError.of(problem)
         mistakes = await report_mistakes(client, shown.output, patterns)
         await report_unbuilt(client, shown.output, shown.broken)
-        return shown.finish(await client.units(*patterns), mistakes.summary)
+        units = await client.units(*patterns)
+        return shown.finish(units, mistakes.summary, await advice_on(client, shown.output, units))
 
 
 class _Verify:
@@ -122,14 +124,17 @@ class _Verify:
             for row in aligned(rows):
                 self.output.text(f"    {row}")
 
-    def finish(self, units: Sequence[Unit], mistakes: str) -> int:
-        """Print what was found, at its place, and the sum; the exit status. `mistakes`: which files have errors."""
+    def finish(self, units: Sequence[Unit], mistakes: str, advice: Mapping[str, Sequence[Diagnostic]]) -> int:
+        """Print what was found, at its place, and the sum; the exit status. `mistakes`: which files have errors;
+        `advice` on units does not count."""
         places = {unit.id: unit.place for unit in units}
         own: dict[str, tuple[Diagnostic, ...]] = {
             unit: diagnostics_once(found, unit, places[unit])
             for unit, found in self._found.items()
             if unit in places and (found.outcome is not VerificationOutcome.VERIFIED or found.warnings)
         }
+        for unit, found_out in advice.items():
+            own[unit] = (*own.get(unit, ()), *found_out)
         if not self.output.json:
             self.output.diagnostics(fold(own, max(self._total, 1)))
         verified, failed, unknown_units = (self._outcomes[name] for name in ("verified", "failed", "not verified"))

@@ -12,7 +12,7 @@ have thousands of artifacts that were never analyzed: a request waits for some o
 
 from __future__ import annotations
 
-from ckwatch.core import events
+from ckwatch.core import advice_schedule, events
 from ckwatch.core.demand import EDITED, IN_FOCUS, OTHERS, REQUESTED, is_in_focus
 from ckwatch.core.effects import Analyze
 from ckwatch.core.notify import awaiting, awaits_figures, notify_if_answered, publish
@@ -182,6 +182,7 @@ def _go_on(state: State, out: Effects, unit: UnitState) -> None:
         state.analyze_queue.add(unit.key, _priority(state, unit))
     else:
         state.analyze_queue.remove(unit.key)
+    advice_schedule.consider(state, unit)
     publish(out, unit)
     if unit.phase is Phase.DONE:
         for request in awaiting(state, unit):

@@ -1,7 +1,8 @@
 """The effects that the core asks for: a closed union.
 
-Work (`Load`, `Scan`, `Recall`, `Render`, `LookUp`, `Check`, `Compile`, `Analyze`, `Measure`, `Verify`, `Record`) runs
-as a task and ends in exactly one event, also when it fails or is cancelled. All other effects are done at once.
+Work (`Load`, `Scan`, `Recall`, `Render`, `LookUp`, `Check`, `Compile`, `Analyze`, `Measure`, `Verify`, `Advise`,
+`Record`) runs as a task and ends in exactly one event, also when it fails or is cancelled. All other effects are done
+at once.
 """
 
 from __future__ import annotations
@@ -155,6 +156,16 @@ class Verify(TaskEffect):
 
 
 @dataclass(frozen=True, slots=True)
+class Advise(TaskEffect):
+    """Find out why the kernels that a unit compiled to use scratch or have few waves, and which change helps."""
+
+    unit: Unit
+    result: CompileFacts
+    awaited: bool = False
+    """A client waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Record(TaskEffect):
     """Write results to the history: ids of units whose state changed, and of removed ones."""
 
@@ -199,6 +210,6 @@ class Continue:
 
 
 Effect = (
-    Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Record | Cancel | Changed
-    | Notify | UpdateWatches | Continue
+    Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Advise | Record | Cancel
+    | Changed | Notify | UpdateWatches | Continue
 )  # fmt: skip

@@ -62,6 +62,7 @@ class WorkKind(StrEnum):
     ANALYZE = "analyze"
     MEASURE = "measure"
     VERIFY = "verify"
+    ADVISE = "advise"
     RECORD = "record"
 
 
@@ -154,6 +155,8 @@ class LoadedWorkspace:
     """The compiler can run its host pass before the device pass."""
     benchmarks: BenchmarkPolicy = BenchmarkPolicy()
     verification: VerificationPolicy = VerificationPolicy()
+    advice: bool = True
+    """Find out in the background why kernels use scratch or have few waves."""
     edits_unwatched: bool = True
     """Edited units are compiled without a request also while no client looks at anything."""
 
@@ -262,6 +265,17 @@ class ArtifactVerification:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class ArtifactAdvice:
+    """Why an artifact's kernels use scratch or have few waves, at places of the text of this generation of the unit."""
+
+    artifact: str
+    """`CompileFacts.artifact`."""
+    key: UnitKey
+    generation: int
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
 class AnalysisDepth(StrEnum):
     """How far an analysis goes."""
 
@@ -278,6 +292,8 @@ class ArtifactFigures:
     figures: Figures
     """As of a fresh artifact."""
     warned: tuple[KernelWarning, ...] = ()
+    need: int = 0
+    """How much its kernels need advice: bytes of a lane in scratch, 1 where LDS alone keeps waves out."""
 
     @property
     def artifact(self) -> str:
@@ -472,6 +488,22 @@ class VerifyDropped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class AdviseFinished(WorkEvent):
+    """The end of `Advise`; `found` is None where it is not known whether a change would help."""
+
+    found: ArtifactAdvice | None
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceRequested(Event):
+    """A client wants advice on units that are built. Requests are numbered from 1."""
+
+    number: int
+    units: tuple[str, ...]
+    scope: str = MAIN
+
+
+@dataclass(frozen=True, slots=True)
 class RecordFinished(WorkEvent):
     """The end of `Record`; `problem` where the history could not be written."""
 
@@ -645,10 +677,10 @@ class Continued(Event):
 
 AnyEvent = (
     LoadFinished | ScanFinished | RecallFinished | RenderFinished | LookUpFinished | CheckFinished | CompileFinished
-    | AnalyzeFinished | MeasureFinished | VerifyFinished | RecordFinished | WorkAborted | CompileStarted
-    | CompileWaits | CompilerOutput | PassFinished | CompilerEnded | FarmFailed | FarmChanged
+    | AnalyzeFinished | MeasureFinished | VerifyFinished | AdviseFinished | RecordFinished | WorkAborted
+    | CompileStarted | CompileWaits | CompilerOutput | PassFinished | CompilerEnded | FarmFailed | FarmChanged
     | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | EditorsChanged | ShowRequested
     | BuildRequested | RequestDropped | CancelRequested | ClientLost
     | AnalyzeRequested | DevicesFound | MeasureRequested | MeasureDropped | VerifyRequested | VerifyDropped
-    | MemoryMeasured | WarningChanged | TimingsImported | ArtifactsLost | Continued
+    | AdviceRequested | MemoryMeasured | WarningChanged | TimingsImported | ArtifactsLost | Continued
 )  # fmt: skip

@@ -5,7 +5,7 @@ Kernels that differ (`View.pending`) are taken over one after the other, their u
 
 from __future__ import annotations
 
-from ckwatch.core import verification_schedule
+from ckwatch.core import advice_schedule, verification_schedule
 from ckwatch.core.effects import Changed, Load
 from ckwatch.core.events import MAIN, Cause, LoadedWorkspace, LoadFinished, UnitKey, WorkKind
 from ckwatch.core.notify import HEADERS_TOPIC, publish, reconsider
@@ -83,6 +83,10 @@ def _accept(state: State, out: Effects, view: View, workspace: LoadedWorkspace, 
             state.verification = workspace.verification
             for unit in state.main.units.values():
                 verification_schedule.consider(state, out, unit)
+        if state.advice != workspace.advice:
+            state.advice = workspace.advice
+            for unit in state.main.units.values():
+                advice_schedule.consider(state, unit)
         state.edits_unwatched = workspace.edits_unwatched
         _build_everything(state, workspace.build_everything, at)
     _show_diagnostics(out, view, workspace)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ckwatch.core import analysis_schedule, recall, timing_schedule, verification_schedule
+from ckwatch.core import advice_schedule, analysis_schedule, recall, timing_schedule, verification_schedule
 from ckwatch.core.demand import REQUESTED, is_awaited, is_in_focus, priority
 from ckwatch.core.effects import Check, Compile, LookUp, Record, Render, RenderPriority
 from ckwatch.core.events import MAIN, UnitKey, Work, WorkKind
@@ -60,6 +60,7 @@ def start_work(state: State, out: Effects) -> None:
     analysis_schedule.start(state, out)
     timing_schedule.start(state, out)
     verification_schedule.start(state, out)
+    advice_schedule.start(state, out)
     if (state.unrecorded or state.removed) and state.recording is None:
         units = tuple(state.unrecorded)[:RECORDED_AT_ONCE]
         for name in units:

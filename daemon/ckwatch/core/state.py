@@ -261,6 +261,8 @@ class State:
     """The compiler can run its host pass before the device pass, or both at a time."""
     benchmarks: events.BenchmarkPolicy = field(default_factory=events.BenchmarkPolicy)
     verification: events.VerificationPolicy = field(default_factory=events.VerificationPolicy)
+    advice: bool = True
+    """Find out why kernels use scratch or have few waves."""
 
     # From earlier runs of the daemon, by unit id.
     remembered: Mapping[str, events.RememberedUnit] = field(default_factory=dict)
@@ -307,6 +309,7 @@ class State:
     analyze_queue: WorkQueue = field(default_factory=WorkQueue)
     measure_queue: WorkQueue = field(default_factory=WorkQueue)
     verify_queue: WorkQueue = field(default_factory=WorkQueue)
+    advise_queue: WorkQueue = field(default_factory=WorkQueue)
 
     # News that is still to be acted upon.
     changed: deque[tuple[str, str | None, float]] = field(default_factory=deque)
@@ -367,6 +370,9 @@ class State:
     verifying: events.Work | None = None
     verify_requests: int = 0
     """The number of the last request for verifications that was seen."""
+    advising: events.Work | None = None
+    advice_requests: int = 0
+    """The number of the last request for advice that was seen."""
     recording: events.Work | None = None
     unrecorded: dict[str, None] = field(default_factory=dict)
     """Units whose results are to be written to the history."""
@@ -458,7 +464,7 @@ class State:
     def busy(self) -> bool:
         """Return True if anything runs or waits to run."""
         before = (self.render_queue, self.look_queue, self.compile_queue)
-        queues = (*before, self.analyze_queue, self.measure_queue, self.verify_queue)
+        queues = (*before, self.analyze_queue, self.measure_queue, self.verify_queue, self.advise_queue)
         return bool(self.running or any(queues) or self.has_news)
 
 

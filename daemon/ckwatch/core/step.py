@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ckwatch.core import (
+    advice_schedule,
     analysis_schedule,
     build_requests,
     clients,
@@ -51,6 +52,7 @@ def step(state: State, event: events.AnyEvent) -> tuple[Effect, ...]:
     build_requests.resolve(state, out)
     analysis_schedule.stop_useless(state, out)
     verification_schedule.stop_useless(state, out)
+    advice_schedule.stop_useless(state, out)
     timing_schedule.consider_settled(state, out)
     recall.consider(state, out)
     if state.has_news and not state.continuing:
@@ -183,6 +185,8 @@ def _work_aborted(state: State, out: Effects, event: events.WorkAborted) -> None
             timing_schedule.measure_aborted(state, out, event, ran=ran)
         case events.WorkKind.VERIFY:
             verification_schedule.verify_aborted(state, out, event, ran=ran)
+        case events.WorkKind.ADVISE:
+            advice_schedule.advise_aborted(state, out, event, ran=ran)
         case events.WorkKind.RECORD:
             state.recording = None
             _set_warning(state, out, "history", fault or None)
@@ -286,6 +290,8 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     events.VerifyFinished: verification_schedule.verify_finished,
     events.VerifyRequested: verification_schedule.verify_requested,
     events.VerifyDropped: verification_schedule.verify_dropped,
+    events.AdviseFinished: advice_schedule.advise_finished,
+    events.AdviceRequested: advice_schedule.advice_requested,
     events.RecordFinished: _record_finished,
     events.WorkAborted: _work_aborted,
     events.CompileStarted: _compile_started,

@@ -23,7 +23,13 @@ from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Outcome, Shape
 from ckwatch.model.targets import DEVICE_KINDS, Language, language_of
 
-DISTURBING_WORK = (events.WorkKind.CHECK, events.WorkKind.COMPILE, events.WorkKind.ANALYZE, events.WorkKind.VERIFY)
+DISTURBING_WORK = (
+    events.WorkKind.CHECK,
+    events.WorkKind.COMPILE,
+    events.WorkKind.ANALYZE,
+    events.WorkKind.VERIFY,
+    events.WorkKind.ADVISE,
+)
 """Work that would disturb a measurement on this machine's processor."""
 
 LOOKED_AT = 64

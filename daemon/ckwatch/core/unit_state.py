@@ -152,6 +152,22 @@ class VerificationState:
 
 
 @dataclass(slots=True)
+class AdviceState:
+    """Changes when the artifact needs advice, and with what is found."""
+
+    latest: events.ArtifactAdvice | None = None
+    """The advice on the present artifact or an earlier one."""
+    wanted: bool = False
+    """Advice on the present artifact is to be found."""
+    requested: bool = False
+    """A client asked for it."""
+    work: events.Work | None = None
+    """The running search."""
+    given_up_artifact: str = ""
+    """The artifact for which nothing could be found out."""
+
+
+@dataclass(slots=True)
 class UnitState:
     """A unit in a view."""
 
@@ -171,6 +187,7 @@ class UnitState:
     timing: TimingState = field(default_factory=TimingState)
     figures: FigureState = field(default_factory=FigureState)
     verification: VerificationState = field(default_factory=VerificationState)
+    advice: AdviceState = field(default_factory=AdviceState)
 
     @property
     def settled(self) -> bool:
@@ -226,7 +243,7 @@ class UnitState:
         if self.phase is Phase.IDLE or result is None:
             return found
         known = (*self._figure_diagnostics, *self._timing_diagnostics, *self._verification_diagnostics)
-        return (*found, *result.diagnostics, *known)
+        return (*found, *result.diagnostics, *known, *self.advice_diagnostics)
 
     def is_at_work(self, work: events.Work) -> bool:
         """Return True if this is the unit's render, look-up or compiler."""
@@ -249,6 +266,7 @@ class UnitState:
         self.figures.latest = main.figures.latest
         self.figures.unreadable_artifact = main.figures.unreadable_artifact
         self.verification.latest = main.verification.latest
+        self.advice.latest = main.advice.latest
 
     @property
     def _figure_diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -274,6 +292,23 @@ class UnitState:
         """Return True if the places of the last verification belong to the present text."""
         latest = self.verification.latest
         return latest is not None and (latest.key, latest.generation) == (self.key, self.input.generation)
+
+    @property
+    def has_placed_advice(self) -> bool:
+        """Return True if the last advice is on the present artifact, at places of the present text."""
+        latest, result = self.advice.latest, self.compile.result
+        if latest is None or result is None or latest.artifact != result.artifact:
+            return False
+        return (latest.key, latest.generation) == (self.key, self.input.generation)
+
+    @property
+    def advice_diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Return the advice on the last artifact where its places are those of the present text, or the unit is at
+        work."""
+        latest, result = self.advice.latest, self.compile.result
+        if latest is None or result is None or latest.artifact != result.artifact:
+            return ()
+        return latest.diagnostics if self.has_placed_advice or not self.settled else ()
 
     @property
     def _verification_diagnostics(self) -> tuple[Diagnostic, ...]:

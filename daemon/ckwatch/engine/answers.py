@@ -12,6 +12,7 @@ from anyio import to_thread
 from ckwatch.core.events import MAIN, AutoBuild, ViewOverrides
 from ckwatch.engine.client_requests import ClientRequests
 from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.queries.advice import AdviceQuery
 from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.queries.benchmarks import BenchmarkQueries
 from ckwatch.engine.queries.build import FollowedBuilds
@@ -60,6 +61,7 @@ class Daemon:
     cpp: CppQueries
     occupancy: OccupancyStepsQuery
     profiles: ProfileQueries
+    advice: AdviceQuery
 
     @cached_property
     def answers(self) -> Answers:
@@ -93,6 +95,7 @@ class Daemon:
             Units.occupancy_steps.answered_by(self.occupancy.steps),
             Units.isa.answered_by(self.isa),
             Units.profile.answered_by(self.profiles.profile),
+            Units.advice.answered_by(self.advice.advice),
             Units.calibration.answered_by(self.analyses.calibration),
             Units.predicted.answered_by(self.analyses.predicted),
             Units.building.answered_by(self.builds.build),

@@ -23,11 +23,25 @@ from ckwatch.codeobject.report_diff import KernelWarning
 from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.core import events
-from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Recall, Record, Render, Scan, Verify
+from ckwatch.core.effects import (
+    Advise,
+    Analyze,
+    Check,
+    Compile,
+    Load,
+    LookUp,
+    Measure,
+    Recall,
+    Record,
+    Render,
+    Scan,
+    Verify,
+)
 from ckwatch.core.state import State
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.build_tools import BuildTools, FindToolchain
 from ckwatch.engine.client_requests import ClientRequests
+from ckwatch.engine.handlers.advise import AdviceFinder
 from ckwatch.engine.handlers.analyze import ArtifactAnalyzer, ReportCache, code_version
 from ckwatch.engine.handlers.compile import CompileHandler
 from ckwatch.engine.handlers.farm_link import FarmLink
@@ -41,6 +55,7 @@ from ckwatch.engine.handlers.render import RenderHandler, TextCache
 from ckwatch.engine.handlers.scan import ScanHandler
 from ckwatch.engine.handlers.verify import Emulate, VerifyRunner, WorkerEmulator
 from ckwatch.engine.loop import EngineLoop, Handlers
+from ckwatch.engine.queries.advice import AdviceQuery
 from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.queries.benchmarks import BenchmarkQueries, FollowedBenchmarks
 from ckwatch.engine.queries.build import FollowedBuilds
@@ -215,6 +230,7 @@ class _Parts:
             Analyze: self._analyzer.analyze,
             Measure: self.measure.measure,
             Verify: self._verify.verify,
+            Advise: AdviceFinder(state, *common, self._analyzer.reports).advise,
             Record: recorder.record,
         }
         loop.on_unit_removed = self.renders.text_cache.drop
@@ -248,6 +264,7 @@ class _Parts:
             cpp=self.cpp,
             occupancy=OccupancyStepsQuery(self._language, self._analyses, lookup),
             profiles=ProfileQueries(lookup, self._verify, self._make_listings),
+            advice=AdviceQuery(loop, lookup),
         )
 
     async def _devices_found(self, devices: tuple[DeviceFacts, ...]) -> None:
@@ -350,7 +367,7 @@ def remembered_figures(units: Iterable[str], artifacts: Artifacts) -> dict[str, 
             known = json.loads(content)
             warned = tuple(KernelWarning(**one) for one in known["warned"])
             changes = {name: tuple(known["shown"][name]) for name in ("changes", "baseline_changes")}
-            found[unit] = events.ArtifactFigures(Figures(**{**known["shown"], **changes}), warned)
+            found[unit] = events.ArtifactFigures(Figures(**{**known["shown"], **changes}), warned, known["need"])
     except (HistoryError, ValueError, KeyError, TypeError):
         return found  # the user is warned of a damaged history; figures are looked up again
     return found

@@ -21,6 +21,7 @@ from ckwatch.checks.refused_shapes import ShapeRefusals
 from ckwatch.compile.store.entries import LostArtifactError
 from ckwatch.core import events
 from ckwatch.core.effects import (
+    Advise,
     Analyze,
     Cancel,
     Changed,
@@ -54,7 +55,7 @@ MEMORY_INTERVAL_S = 2.0
 TIME_SLICE_S = 0.004
 """How long steps may follow one another before other tasks get the event loop."""
 
-WorkEffect = Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Record
+WorkEffect = Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Advise | Record
 """Effects that run as tasks."""
 
 Handlers = Mapping[type[WorkEffect], Callable[[Any], Awaitable[events.AnyEvent]]]
@@ -149,6 +150,7 @@ class EngineLoop:
                     | Analyze()
                     | Measure()
                     | Verify()
+                    | Advise()
                     | Record()
                 ):
                     cancel_scope = self._cancel_scopes[effect.work.number] = CancelScope()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from ckwatch.questions.endpoint import FileName, Names, Pattern, SentAs, UnitName, follow, get, post
 
 if TYPE_CHECKING:
+    from ckwatch.model.diagnostics import Diagnostic
     from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking, UnitProfile
     from ckwatch.wire.benchmarks import BenchLine, DeviceName, LimitUs
     from ckwatch.wire.messages import Artifact, PlannedUnit, RenderedText, Run, TimeTrace, UnitDetail
@@ -84,6 +85,14 @@ class UnitQuestions:
         loop and function, counted on an emulator.
 
         `shape`: a name, or sizes (`M=64,N=64,K=128`); the kernel file's first without. `lines`: as those of `isa`.
+        """
+
+    @get("/advice", viewed=True, slow=True)
+    def advice(self, *patterns: Pattern) -> list[Diagnostic]:
+        """Return why the kernels of built units spill or have few waves, each with the change that a compile has
+        confirmed.
+
+        Changed sources are compiled when nothing else is to be done (seconds to a minute for each kernel, then kept).
         """
 
     @get("/calibration")

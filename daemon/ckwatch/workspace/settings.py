@@ -242,6 +242,9 @@ class CompileSection(Section):
     stalled_s: Seconds = Field(600.0, description="after which a compiler is stopped that uses no processor")
     header_warnings: bool = Field(False, description="show warnings that lie in headers")
     precompile: bool = Field(True, description="make precompiled headers in the background, and use them")
+    advice: bool = Field(
+        True, description="find out in the background why kernels spill or have few waves, and which change helps"
+    )
 
 
 class RenderSection(Section):

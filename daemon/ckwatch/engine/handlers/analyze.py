@@ -21,6 +21,7 @@ from anyio import to_thread
 
 from ckwatch.bench.history.artifacts import Artifacts
 from ckwatch.bench.history.database import HistoryError
+from ckwatch.codeobject.limit_hints import need_of
 from ckwatch.codeobject.occupancy import limits_of
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, headline, main_kernel
 from ckwatch.codeobject.report_diff import changed_figures, match_kernels, warnings_of
@@ -39,7 +40,11 @@ from ckwatch.system.code_version import version_of
 
 REPORTS = DerivedFile("report.json", CodeObjectReport)
 
-REPORTING_MODULES = ("ckwatch.codeobject.tools.analyze", "ckwatch.codeobject.report_diff")
+REPORTING_MODULES = (
+    "ckwatch.codeobject.tools.analyze",
+    "ckwatch.codeobject.report_diff",
+    "ckwatch.codeobject.limit_hints",
+)
 
 REPORTS_KEPT = 100
 """Reports that are kept in memory; each has some kilobytes."""
@@ -234,7 +239,7 @@ def figures_of(artifact: str, report: CodeObjectReport, earlier: EarlierReports)
         headline=headline(report),
     )
     warned = warnings_of(report, earlier.previous, None if limits is None else limits.workgroup_lds_bytes)
-    return ArtifactFigures(shown, warned)
+    return ArtifactFigures(shown, warned, need_of(report))
 
 
 def _changes(before: CodeObjectReport | None, now: CodeObjectReport, kernel: KernelReport) -> tuple[str, ...]:
@@ -243,5 +248,9 @@ def _changes(before: CodeObjectReport | None, now: CodeObjectReport, kernel: Ker
 
 
 def _add_to_history(artifacts: Artifacts, unit: str, figures: ArtifactFigures) -> None:
-    content = {"shown": asdict(figures.figures), "warned": [asdict(one) for one in figures.warned]}
+    content = {
+        "shown": asdict(figures.figures),
+        "warned": [asdict(one) for one in figures.warned],
+        "need": figures.need,
+    }
     artifacts.add(unit, figures.artifact, time.time(), json.dumps(content), form=code_version())

@@ -106,6 +106,7 @@ class ViewLoader:
                 self._tools.runs_passes_apart,
                 _benchmarks(workspace),
                 self._verification(workspace),
+                workspace.settings.compile.advice,
                 workspace.settings.daemon.build != "wanted",
             )
 

@@ -189,7 +189,7 @@ class FollowedBuilds:
         unit = self._loop.state.seen(build.scope, notification.unit)
         diagnostics = () if unit is None else unit.diagnostics
         if build.check_only and unit is not None and unit.render.facts is not None:
-            diagnostics = unit.render.facts.diagnostics
+            diagnostics = (*unit.render.facts.diagnostics, *unit.advice_diagnostics)
         line = BuildLine(
             event="unit",
             id=notification.unit,

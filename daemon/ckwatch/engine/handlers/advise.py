@@ -1,0 +1,315 @@
+"""Advise: finds out why the kernels of a unit spill or have few waves, and publishes only what a compile has confirmed.
+
+The device code of the rendered text is compiled with a changed declaration, beside the unit and with the niceness of
+what nobody waits for. Results are kept in the store by content; texts that do not compile are remembered. Units of a
+kernel file whose kernel is declared alike have the same reason: one of them is looked into.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.checks.device_code.declarations import KernelDeclaration
+from ckwatch.checks.places import RenderedFile
+from ckwatch.codeobject.kernel_sources import BoundText, LimitedKernel, SourceTexts, bound_text, kernel_sources
+from ckwatch.codeobject.limit_hints import LdsLimit, Remedy, is_better, lds_limit, remedies, spill_sentence
+from ckwatch.codeobject.metadata import read_metadata
+from ckwatch.codeobject.occupancy import occupancy_of
+from ckwatch.codeobject.report import CodeObjectReport, KernelReport
+from ckwatch.codeobject.report_diff import changed_figures
+from ckwatch.compile.line_tables import compile_device_code, find_device_code
+from ckwatch.compile.rendered_unit import compile_request
+from ckwatch.compile.request import CompileRequest
+from ckwatch.compile.store.entries import ProductKind
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.compile.work_folder import remove_work_folder
+from ckwatch.core.effects import Advise
+from ckwatch.core.events import AdviseFinished, ArtifactAdvice, CompileFacts, UnitKey
+from ckwatch.core.state import State
+from ckwatch.core.unit_state import UnitState
+from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
+from ckwatch.engine.handlers.analyze import ReportCache
+from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.engine.handlers.render import RenderHandler
+from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
+from ckwatch.model.kernels import Unit
+from ckwatch.model.targets import Language, language_of
+from ckwatch.render.outcome import Rendered
+from ckwatch.system.user_files import read_file
+
+LAUNCH_BOUNDS = "performance/launch-bounds"
+LDS_OCCUPANCY = "performance/lds-occupancy"
+
+COMPILES = 4
+"""Changes of one unit that are compiled at most."""
+
+HEADERS_LIMIT_BYTES = 1 << 20
+"""Headers of a unit's own that are read for declarations."""
+
+CODE_OBJECT_LIMIT_BYTES = 1 << 28
+
+FAILED_KEPT = 1000
+KINDS_KEPT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A unit's artifact with its report and texts."""
+
+    unit: Unit
+    arch: str
+    request: CompileRequest
+    report: CodeObjectReport
+    texts: SourceTexts
+    kernels: tuple[LimitedKernel, ...]
+
+    def diagnostic(
+        self, severity: Severity, code: str, message: str, place: tuple[int, int], **more: object
+    ) -> Diagnostic:
+        """A message at [start, end) of the texts; at the instance if nothing there has a place."""
+        found = self.texts.place(*place)
+        related = [Related("in this instance", self.unit.instance.span)]
+        if found is not None:
+            related += found.chain
+        one = Diagnostic(
+            *(severity, Source.PERFORMANCE, code, message),
+            self.unit.instance.span if found is None else found.span,
+            tuple(related),
+            units=(self.unit.id,),
+            unit_count=1,
+            approximate=found is not None and found.approximate,
+        )
+        return replace(one, **more)  # type: ignore[arg-type]
+
+
+@dataclass(eq=False)
+class AdviceFinder:
+    """Finds advice, for one unit at a time."""
+
+    _state: State
+    _tools: BuildTools
+    _view_loader: ViewLoader
+    _renders: RenderHandler
+    _reports: ReportCache
+    _failed: dict[str, None] = field(default_factory=dict, init=False)
+    _looked_into: dict[tuple[str, ...], UnitKey] = field(default_factory=dict, init=False)
+
+    async def advise(self, effect: Advise) -> AdviseFinished:
+        """Advice on a unit's artifact; None where its text or the compiler is not there any more.
+
+        Raises CkwatchError when the host cannot, LostArtifactError when the store lost the artifact.
+        """
+        unit = self._state.find(effect.work.key)
+        compiler = self._tools.compiler
+        if unit is None or compiler is None or language_of(effect.unit.kernel.template) is not Language.HIP:
+            return AdviseFinished(effect.work, None, at=time.time())
+        generation = unit.input.generation
+        subject = await self._subject(unit, effect.result, compiler, awaited=effect.awaited)
+        if subject is None:
+            return AdviseFinished(effect.work, None, at=time.time())
+        found = [one for source in subject.kernels for one in _lds_diagnostics(subject, source)]
+        budget = COMPILES
+        for source in sorted(subject.kernels, key=lambda one: -one.kernel.resources.vgpr_spills):
+            if not source.kernel.resources.vgpr_spills or self._is_looked_into(unit, source):
+                continue
+            spilled, budget = await self._spills(subject, source, compiler, budget)
+            found += spilled
+        advice = ArtifactAdvice(effect.result.artifact, effect.work.key, generation, tuple(found))
+        return AdviseFinished(effect.work, advice, at=time.time())
+
+    async def _subject(
+        self, unit: UnitState, result: CompileFacts, compiler: CompilerWithStore, *, awaited: bool
+    ) -> _Subject | None:
+        rendered = (await self._renders.awaited(self._state, unit)).rendered
+        if rendered is None or f"{rendered.symbol}:{rendered.token_key}" != result.tokens:
+            return None
+        path = Path(result.products[ProductKind.CODE_OBJECT.value])
+        report = await self._reports.report(result.artifact, path, unit.unit.arch)
+        workspace = self._view_loader.workspace(unit.key.scope)
+        request = compile_request(workspace, unit.unit, rendered, awaited=awaited)
+        roots = [str(root) for root in compiler.toolchain.roots.values()]
+        present = {} if result.headers is None else result.headers.present
+        own = [path for path in present if not any(path.startswith(f"{root}/") for root in roots)]
+        make = partial(
+            _make_subject, unit.unit, request, report, rendered, [one for one in own if _is_own(one, request)]
+        )
+        return await to_thread.run_sync(make)
+
+    def _is_looked_into(self, unit: UnitState, source: LimitedKernel) -> bool:
+        """Return True if another unit of the kernel file, whose kernel is declared alike, has advice; else this one
+        is."""
+        name, bounds = source.declared[0].name, [bound.arguments for bound in source.declared[0].bounds]
+        kind = (unit.unit.kernel.name, unit.unit.arch, name, repr([[one.text for one in each] for each in bounds]))
+        other = self._looked_into.get(kind, unit.key)
+        known = None if other == unit.key else self._state.find(other)
+        latest, result = (None, None) if known is None else (known.advice.latest, known.compile.result)
+        if latest is not None and result is not None and latest.artifact == result.artifact:
+            return True
+        self._looked_into[kind] = unit.key
+        if len(self._looked_into) > KINDS_KEPT:
+            del self._looked_into[next(iter(self._looked_into))]
+        return False
+
+    async def _spills(
+        self, subject: _Subject, source: LimitedKernel, compiler: CompilerWithStore, budget: int
+    ) -> tuple[list[Diagnostic], int]:
+        """The diagnostic of the first change that a compile confirms, and how many more may be compiled."""
+        for declared in source.declared:
+            size = source.size
+            bound = None if size is None else bound_text(subject.texts, declared, size)
+            threads = None if size is None else size.threads
+            for remedy in remedies(source.kernel, declared, threads, None if bound is None else bound.compiled):
+                request = _changed(subject, remedy, declared)
+                if request is None or not budget:
+                    continue
+                budget -= 1
+                after = await self._compiled(request, compiler, source.kernel.resources.symbol)
+                if after is not None and is_better(source.kernel.resources, after.resources, remedy):
+                    return [_spill_diagnostic(subject, source, declared, remedy, after, bound)], budget
+        return [], budget
+
+    async def _compiled(self, request: CompileRequest, compiler: CompilerWithStore, symbol: str) -> KernelReport | None:
+        """The kernel as a changed request gives it; None where that does not compile."""
+        toolchain, store = compiler.toolchain, self._tools.store
+        identity = hashlib.sha256("\0".join((request.source, request.arch, *request.flags)).encode("utf-8", "replace"))
+        key = identity.hexdigest()
+        if store is None or not isinstance(toolchain, Toolchain) or key in self._failed:
+            return None
+        path = await to_thread.run_sync(find_device_code, request, toolchain, store)
+        if path is not None:
+            return await to_thread.run_sync(_kernel_in, path, request.arch, symbol)
+        with anyio.CancelScope(shield=True):
+            folder = await to_thread.run_sync(store.work_folder)
+        # A flag that other code is made by fits no precompiled header.
+        ladder = None if request.flags and request.flags[-1].startswith(_MOST_THREADS) else compiler.builder.ladder
+        try:
+            made = await compile_device_code(request, toolchain, store, ladder, folder)
+            if made.code_object is not None:
+                return await to_thread.run_sync(_kernel_in, made.code_object, request.arch, symbol)
+        finally:
+            await remove_work_folder(folder)
+        if made.failure is None or made.failure.fault is None:
+            self._failed[key] = None
+            if len(self._failed) > FAILED_KEPT:
+                del self._failed[next(iter(self._failed))]
+        return None
+
+
+_MOST_THREADS = "--gpu-max-threads-per-block="
+"""clang's flag for kernels that say nothing of their threads."""
+
+
+def _is_own(path: str, request: CompileRequest) -> bool:
+    return any(path.startswith(f"{folder}/") for folder in request.include_folders)
+
+
+def _make_subject(
+    unit: Unit, request: CompileRequest, report: CodeObjectReport, rendered: Rendered, headers: Iterable[str]
+) -> _Subject:
+    """Read the headers and find the kernels; for a thread."""
+    file = RenderedFile(request.language.source_name, rendered.source_map)
+    texts = SourceTexts(file, dict(_read(headers)))
+    return _Subject(
+        unit, unit.arch.partition(":")[0], request, report, texts, tuple(kernel_sources(report.kernels, texts))
+    )
+
+
+def _read(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    left = HEADERS_LIMIT_BYTES
+    for path in paths:
+        with suppress(OSError):
+            content = read_file(path, left)
+            left -= len(content)
+            yield path, content.decode("utf-8", "replace")
+
+
+def _kernel_in(path: Path, arch: str, symbol: str) -> KernelReport | None:
+    try:
+        found = read_metadata(read_file(path, CODE_OBJECT_LIMIT_BYTES))
+    except (OSError, ValueError):
+        return None
+    resources = next((one for one in found.kernels if one.symbol == symbol), None)
+    if resources is None:
+        return None
+    occupancy = occupancy_of(resources, arch.partition(":")[0], cu_mode=symbol in found.cu_mode)
+    return KernelReport(resources=resources, occupancy=occupancy)
+
+
+def _changed(subject: _Subject, remedy: Remedy, declared: KernelDeclaration) -> CompileRequest | None:
+    """The request with a remedy; None where it cannot be made. In a header only a kernel without any bound can have
+    another one: by a flag."""
+    source = subject.texts.edited(remedy.edits)
+    if source is not None:
+        return replace(subject.request, source=source)
+    if remedy.threads is None or declared.bounds:
+        return None
+    return replace(subject.request, flags=(*subject.request.flags, f"{_MOST_THREADS}{remedy.threads}"))
+
+
+def _spill_diagnostic(
+    subject: _Subject,
+    source: LimitedKernel,
+    declared: KernelDeclaration,
+    remedy: Remedy,
+    after: KernelReport,
+    bound: BoundText | None,
+) -> Diagnostic:
+    fixes = _fixes(subject, remedy, bound)
+    one = subject.diagnostic(
+        Severity.INFORMATION,
+        LAUNCH_BOUNDS,
+        f"`{declared.name}`: {spill_sentence(source.kernel, after, remedy)}",
+        (declared.start, declared.end),
+        fixes=fixes,
+        detail="\n".join((f"in {source.kernel.resources.name}", *changed_figures(source.kernel, after))),
+    )
+    return replace(one, related=(*_about_launches(subject, source, remedy), *one.related))
+
+
+def _about_launches(subject: _Subject, source: LimitedKernel, remedy: Remedy) -> Iterator[Related]:
+    if remedy.threads is None:
+        return
+    if source.size is None:
+        text = (
+            "how many threads its launches use is not known: the text says it in no constant; "
+            f"launches of more than {remedy.threads:,} threads fail with this bound"
+        )
+        yield Related(text, None)
+        return
+    text = f"it is launched with {source.size.threads:,} threads per workgroup"
+    place = None if source.size.block is None else subject.texts.place(*source.size.block)
+    yield Related(text, None if place is None else place.span)
+
+
+def _fixes(subject: _Subject, remedy: Remedy, bound: BoundText | None) -> tuple[Fix, ...]:
+    """The edits of the template; none where they would be wrong for other instances or launches."""
+    if remedy.threads is not None and bound is None:
+        return ()
+    found = []
+    for edit in remedy.edits:
+        fix = subject.texts.fix(edit)
+        if fix is None:
+            return ()
+        text = fix.text if bound is None or remedy.threads is None else fix.text.replace(bound.compiled, bound.written)
+        found.append(replace(fix, text=text))
+    return tuple(found)
+
+
+def _lds_diagnostics(subject: _Subject, source: LimitedKernel) -> Iterator[Diagnostic]:
+    size = None if source.size is None else source.size.threads
+    limit: LdsLimit | None = lds_limit(source.kernel, subject.arch, size)
+    declared = source.declared[0]
+    if limit is None or len(source.declared) > 1 or source.kernel.resources.vgpr_spills:
+        return  # without its spills a kernel has other registers
+    arrays = declared.shared
+    place = (arrays[0].start, arrays[0].end) if len(arrays) == 1 else (declared.start, declared.end)
+    yield subject.diagnostic(Severity.HINT, LDS_OCCUPANCY, f"`{declared.name}`: {limit}", place)
