@@ -1,0 +1,297 @@
+"""Device operations that are products of matrices → `[operation]`, tensors and the call of `MakeArgumentPointer`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ckwatch.cli.imports.ck_headers import Argument
+from ckwatch.cli.imports.ck_operations import (
+    DeviceOperation,
+    TemplateArgument,
+    dtype_of,
+    first_named,
+    layout_of,
+    types_of,
+)
+from ckwatch.cli.imports.cpp_program import CppProgram
+from ckwatch.cli.imports.hip_workspace import OpenQuestion
+from ckwatch.workspace.toml import toml_string
+
+ACTIVATIONS: Mapping[str, str] = {
+    "Relu": "relu", "FastGelu": "gelu_tanh", "Gelu": "gelu", "Silu": "silu", "TanH": "tanh", "Sigmoid": "sigmoid",
+}  # fmt: skip
+_ELEMENT_WISE = "tensor_operation::element_wise::"
+_DEFAULT_ACCUMULATORS = {"i8": "i32", "f64": "f64"}
+
+
+@dataclass(slots=True)
+class OperationText:
+    """The parts of the two files that depend on what an operation computes.
+
+    `hooks` are template arguments that the template's hooks give, by the names of parameters. `call` are the arguments
+    of `MakeArgumentPointer`, `refused` conditions in C++ under which the operation is not launched.
+    """
+
+    lines: list[str]
+    inputs: list[str]
+    outputs: list[str]
+    hooks: dict[str, str]
+    call: list[str]
+    shape: dict[str, int]
+    refused: list[str] = field(default_factory=list)
+    parameters: dict[str, object] = field(default_factory=dict)
+    open: list[OpenQuestion] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """A D tensor: a matrix, or one value for each row or column where the program's stride is 0."""
+
+    name: str
+    dtype: str
+    layout: str
+    per: str
+
+
+def gemm_text(program: CppProgram, operation: DeviceOperation) -> OperationText | None:
+    """The text for a GEMM or a batched GEMM; None for an operation of another kind."""
+    names = {one.name for one in operation.interface.arguments}
+    if re.search("preshuffle|moe", f"{operation.template.name} {operation.interface.name}", re.IGNORECASE):
+        return None
+    if not {"p_a", "p_b"} <= names or not names & {"p_c", "p_e"} or not {"M", "N", "K"} <= names:
+        return None
+    made = _Gemm(program, operation)
+    return made.text() if all(map(made.add, operation.interface.arguments)) else None
+
+
+class _Gemm:
+    def __init__(self, program: CppProgram, operation: DeviceOperation) -> None:
+        self._program = program
+        self._operation = operation
+        result = "E" if operation.argument("EDataType") is not None else "C"
+        self._types = {"X": "ADataType", "W": "BDataType", "Y": f"{result}DataType"}
+        self._layouts = {"X": "ALayout", "W": "BLayout", "Y": f"{result}Layout"}
+        self._operands = self._named_operands()
+        self._batched = any(one.name == "Batch" for one in operation.interface.arguments)
+        self._has_k_batch = False
+        self._call: list[str] = []
+        self._ops: dict[str, str] = {}
+        self._parameters: dict[str, object] = {}
+        self._open: list[OpenQuestion] = []
+
+    def _named_operands(self) -> list[_Operand]:
+        types = types_of(self._program, self._operation.argument("DsDataType"))
+        layouts = types_of(self._program, self._operation.argument("DsLayout"))
+        found = []
+        for at, (kind, layout) in enumerate(zip(types, layouts, strict=False)):
+            name = "D" if len(types) == 1 else f"D{at}"
+            lies = layout_of(self._operation, layout)
+            per = "element"
+            if re.search(rf"\bStride{name}\s*(?:=|\{{)\s*0\s*[;,}}]", self._program.code):
+                per = "column" if lies == "row" else "row"
+            found.append(_Operand(name, dtype_of(self._operation, kind), lies, per))
+        return found
+
+    def add(self, argument: Argument) -> bool:
+        """Add what is passed for an argument; False where a GEMM has nothing for it."""
+        found = self._argument(argument)
+        if found is None:
+            return argument.default is not None
+        self._call.append(f"/* {argument.name} */ {found}")
+        return True
+
+    def _argument(self, one: Argument) -> str | None:
+        plain = {
+            "p_a": "{{ arg_name(X) }}", "p_b": "{{ arg_name(W) }}",
+            "p_c": "{{ arg_name(Y) }}", "p_e": "{{ arg_name(Y) }}",
+            "M": "M", "N": "N", "K": "K", "StrideA": "LDA", "StrideB": "LDB", "StrideC": "LDC", "StrideE": "LDC",
+            "Batch": "B", "BatchStrideA": "BatchStrideA", "BatchStrideB": "BatchStrideB",
+            "BatchStrideC": "BatchStrideC", "BatchStrideE": "BatchStrideC",
+        }.get(one.name)  # fmt: skip
+        if plain is not None:
+            return plain
+        if one.name in ("KBatch", "KSplit"):
+            self._has_k_batch = True
+            return "kBatch"
+        if one.name in ("p_ds", "StrideDs", "DsStrides", "BatchStrideDs"):
+            return self._of_operands(one.name)
+        if "element" in one.name and one.name.endswith("op"):
+            given = self._operation.argument(one.type)
+            return None if given is None else self._element_op(one, given)
+        number = self._program.number(one.name) if one.type.endswith("index_t") and one.default is None else None
+        if number is None:
+            return None
+        self._parameters[one.name] = number
+        return f"{{{{ {one.name} }}}}"
+
+    def _of_operands(self, name: str) -> str:
+        kind = "const void*" if name == "p_ds" else "ck::index_t"
+        values = []
+        for one in self._operands:
+            if name == "p_ds":
+                values.append(f"{{{{ arg_name({one.name}) }}}}")
+            elif name == "BatchStrideDs":
+                values.append(f"BatchStride_{one.name}" if one.per == "element" else "0")
+            else:
+                values.append(f"LD_{one.name}" if one.per == "element" else "0")
+        return f"std::array<{kind}, {len(values)}>{{{', '.join(values)}}}"
+
+    def _element_op(self, one: Argument, given: TemplateArgument) -> str:
+        self._ops[one.name] = self._program.resolved(given.text)
+        values = constructed_with(self._program, given.text)
+        if values is None:
+            return f"{given.text}{{}}"
+        names = []
+        for name, value in values.items():
+            self._parameters[name] = value
+            names.append(f"{{{{ {name} }}}}")
+        return f"{given.text}{{{', '.join(names)}}}"
+
+    def text(self) -> OperationText:
+        """The text, once every argument was added."""
+        tensors = {name: self._tensor(name) for name in self._types}
+        kind = "batched_gemm" if self._batched else "gemm"
+        lines = [f"kind = {toml_string(kind)}"]
+        for key, name in (("a", "X"), ("b", "W"), ("c", "Y")):
+            dtype, layout = tensors[name]
+            lines.append(f"{key} = {{ dtype = {toml_string(dtype)}, layout = {toml_string(layout)} }}")
+        accumulator = self._accumulator()
+        if accumulator is not None and accumulator != _DEFAULT_ACCUMULATORS.get(tensors["X"][0], "f32"):
+            lines.append(f"accumulator = {toml_string(accumulator)}")
+        if self._batched:
+            lines.append("batch_strides = true")
+        lines += self._epilogue_lines()
+        shape = {name: number for name in self._sizes() if (number := self._program.number(name)) is not None}
+        if self._batched and "B" not in shape:
+            number = (
+                self._program.number("batch_count")
+                or self._program.number("BatchCount")
+                or self._program.number("Batch")
+            )
+            shape = {"B": number or 2, **shape}
+        refused = [] if self._has_k_batch else ["kBatch != 1"]
+        inputs = ["X", "W", *(one.name for one in self._operands)]
+        return OperationText(
+            lines, inputs, ["Y"], self._hooks(), self._call, shape, refused, self._parameters, self._open
+        )
+
+    def _sizes(self) -> tuple[str, ...]:
+        return ("M", "N", "K")
+
+    def _tensor(self, name: str) -> tuple[str, str]:
+        kinds = types_of(self._program, self._operation.argument(self._types[name]))
+        layouts = types_of(self._program, self._operation.argument(self._layouts[name]))
+        return dtype_of(self._operation, "".join(kinds)), layout_of(self._operation, "".join(layouts))
+
+    def _accumulator(self) -> str | None:
+        given = first_named(self._operation.arguments, r"(?:Gemm)?Acc(?:um)?(?:DataType|Type)|FloatAcc")
+        return None if given is None else dtype_of(self._operation, self._program.resolved(given.text))
+
+    def _hooks(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for names, hook in ((self._types, "dtype"), (self._layouts, "layout")):
+            for tensor, name in names.items():
+                if (given := self._operation.argument(name)) is not None:
+                    found[given.parameter.name] = f"{{{{ {hook}({tensor}) }}}}"
+        for name, hook in (("DsDataType", "dtype"), ("DsLayout", "layout")):
+            if (given := self._operation.argument(name)) is not None:
+                found[given.parameter.name] = (
+                    f"Tuple<{', '.join(self._of_operand(hook, one) for one in self._operands)}>"
+                )
+        return found
+
+    def _of_operand(self, hook: str, one: _Operand) -> str:
+        if hook == "layout" and one.per != "element":
+            return "Row" if one.layout == "row" else "Col"
+        return f"{{{{ {hook}({one.name}) }}}}"
+
+    def _epilogue_lines(self) -> list[str]:
+        others = [kind for name, kind in self._ops.items() if name[0] in "ab" and not _passes(kind)]
+        kind = next((kind for name, kind in self._ops.items() if name[0] in "ce"), "PassThrough")
+        steps = self._steps(kind)
+        if steps == [] and not self._operands and not others:
+            return []
+        lines = []
+        if steps is None or others:
+            text = (
+                f'say a Python function that computes Y as {", ".join([kind, *others])} does, as "reference.py:outputs"'
+            )
+            self._open.append(OpenQuestion("reference", text))
+            lines.append(f'reference = "?"  # ckwatch: {text}')
+        words = steps if steps is not None else [one.name for one in self._operands]
+        does = dict(_does(kind, self._operands))
+        lines.append(f"epilogue = [{', '.join(map(toml_string, words))}]  # {kind.rpartition('::')[2]}")
+        for one in self._operands:
+            keys = {"does": does.get(one.name, "add"), "per": one.per, "dtype": one.dtype}
+            if one.per == "element":
+                keys["layout"] = one.layout
+            table = ", ".join(f"{key} = {toml_string(value)}" for key, value in keys.items())
+            lines.append(f"operands.{one.name} = {{ {table} }}")
+        return lines
+
+    def _steps(self, kind: str) -> list[str] | None:
+        """The steps of an epilogue that CK's name of it says; None where it does not."""
+        if _passes(kind):
+            return [] if not self._operands else None
+        if _ELEMENT_WISE not in kind:
+            return None
+        return epilogue_steps(kind.rpartition("::")[2], [one.name for one in self._operands])
+
+
+def _passes(kind: str) -> bool:
+    return kind.rpartition("::")[2] == "PassThrough"
+
+
+def epilogue_steps(name: str, operands: list[str]) -> list[str] | None:
+    """The steps that a name of CK's says word by word (AddAddFastGelu); None if it says another count of operands."""
+    words = re.findall("|".join((*ACTIVATIONS, "Add", "Multiply")), name)
+    if "".join(words) != name:
+        return None
+    left = list(operands)
+    steps = []
+    for word in words:
+        if word in ACTIVATIONS:
+            steps.append(ACTIVATIONS[word])
+        elif not left:
+            return None
+        else:
+            steps.append(left.pop(0))
+    return None if left else steps
+
+
+def _does(kind: str, operands: list[_Operand]) -> list[tuple[str, str]]:
+    words = re.findall("Add|Multiply", kind.rpartition("::")[2])
+    return [(one.name, word.lower()) for one, word in zip(operands, words, strict=False)]
+
+
+def constructed_with(program: CppProgram, name: str) -> dict[str, float] | None:
+    """The numbers with which a program constructs an operation on elements, by the names that it gives them; None for
+    none or unknown ones."""
+    found = re.search(rf"\b{re.escape(name)}\s*\{{\s*([\w\s.,+-]+)\}}", program.code)
+    if found is None:
+        return None
+    values: dict[str, float] = {}
+    for at, text in enumerate(one.strip() for one in found[1].split(",")):
+        known = _float(text) if not text.isidentifier() else _variable(program, text)
+        if known is None:
+            return None
+        values[text if text.isidentifier() else f"value{at}"] = known
+    return values
+
+
+def _variable(program: CppProgram, name: str) -> float | None:
+    for found in re.finditer(rf"(?<![\w.>:]){name}\s*(?:=(?!=)|\{{)\s*([^;,{{}}]+)[;,}}]", program.code):
+        if (value := _float(found[1])) is not None:
+            return value
+    return None
+
+
+def _float(text: str) -> float | None:
+    found = re.fullmatch(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fF]?\s*", text)
+    return None if found is None else float(found[1])
+
+
+KINDS: tuple[Callable[[CppProgram, DeviceOperation], OperationText | None], ...] = (gemm_text,)
