@@ -170,7 +170,7 @@ def test_an_epilogue_of_ck_is_a_chain_of_steps(folder: Path) -> None:
         "D1": {"does": "add", "per": "element", "dtype": "f32", "layout": "row"},
     }
     template = (folder / "ws/templates/program.hip.j2").read_text()
-    assert "/* StrideDs */ std::array<ck::index_t, 2>{0, LD_D1}" in template
+    assert "/* StrideDs */ std::array<ck::index_t, 2>{ 0, LD_D1 }" in template
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ckwatch.cli.imports.ck_headers import Argument
+from ckwatch.cli.imports.ck_headers import InterfaceArgument
 from ckwatch.cli.imports.ck_operations import (
-    DeviceOperation,
+    ProgramOperation,
     TemplateArgument,
     dtype_of,
     first_named,
@@ -56,7 +56,7 @@ class _Operand:
     per: str
 
 
-def gemm_text(program: CppProgram, operation: DeviceOperation) -> OperationText | None:
+def gemm_text(program: CppProgram, operation: ProgramOperation) -> OperationText | None:
     """The text for a GEMM or a batched GEMM; None for an operation of another kind."""
     names = {one.name for one in operation.interface.arguments}
     if re.search("preshuffle|moe", f"{operation.template.name} {operation.interface.name}", re.IGNORECASE):
@@ -68,7 +68,7 @@ def gemm_text(program: CppProgram, operation: DeviceOperation) -> OperationText 
 
 
 class _Gemm:
-    def __init__(self, program: CppProgram, operation: DeviceOperation) -> None:
+    def __init__(self, program: CppProgram, operation: ProgramOperation) -> None:
         self._program = program
         self._operation = operation
         result = "E" if operation.argument("EDataType") is not None else "C"
@@ -95,7 +95,7 @@ class _Gemm:
             found.append(_Operand(name, dtype_of(self._operation, kind), lies, per))
         return found
 
-    def add(self, argument: Argument) -> bool:
+    def add(self, argument: InterfaceArgument) -> bool:
         """Add what is passed for an argument; False where a GEMM has nothing for it."""
         found = self._argument(argument)
         if found is None:
@@ -103,7 +103,7 @@ class _Gemm:
         self._call.append(f"/* {argument.name} */ {found}")
         return True
 
-    def _argument(self, one: Argument) -> str | None:
+    def _argument(self, one: InterfaceArgument) -> str | None:
         plain = {
             "p_a": "{{ arg_name(X) }}", "p_b": "{{ arg_name(W) }}",
             "p_c": "{{ arg_name(Y) }}", "p_e": "{{ arg_name(Y) }}",
@@ -137,9 +137,9 @@ class _Gemm:
                 values.append(f"BatchStride_{one.name}" if one.per == "element" else "0")
             else:
                 values.append(f"LD_{one.name}" if one.per == "element" else "0")
-        return f"std::array<{kind}, {len(values)}>{{{', '.join(values)}}}"
+        return f"std::array<{kind}, {len(values)}>{{ {', '.join(values)} }}"
 
-    def _element_op(self, one: Argument, given: TemplateArgument) -> str:
+    def _element_op(self, one: InterfaceArgument, given: TemplateArgument) -> str:
         self._ops[one.name] = self._program.resolved(given.text)
         values = constructed_with(self._program, given.text)
         if values is None:
@@ -148,7 +148,7 @@ class _Gemm:
         for name, value in values.items():
             self._parameters[name] = value
             names.append(f"{{{{ {name} }}}}")
-        return f"{given.text}{{{', '.join(names)}}}"
+        return f"{given.text}{{ {', '.join(names)} }}"
 
     def text(self) -> OperationText:
         """The text, once every argument was added."""
@@ -294,4 +294,4 @@ def _float(text: str) -> float | None:
     return None if found is None else float(found[1])
 
 
-KINDS: tuple[Callable[[CppProgram, DeviceOperation], OperationText | None], ...] = (gemm_text,)
+KINDS: tuple[Callable[[CppProgram, ProgramOperation], OperationText | None], ...] = (gemm_text,)

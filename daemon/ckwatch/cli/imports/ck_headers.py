@@ -36,7 +36,7 @@ class CkParameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class InterfaceArgument:
     """A parameter of `MakeArgumentPointer`."""
 
     type: str
@@ -61,7 +61,7 @@ class Interface:
 
     name: str
     template: dict[str, str]
-    arguments: tuple[Argument, ...]
+    arguments: tuple[InterfaceArgument, ...]
 
 
 class CkHeaders:
@@ -140,7 +140,7 @@ def _template_parameter(text: str) -> CkParameter:
     return CkParameter(" ".join(words[:-1]), words[-1], default.strip() if equals else None)
 
 
-def _make_argument(body: str) -> tuple[Argument, ...] | None:
+def _make_argument(body: str) -> tuple[InterfaceArgument, ...] | None:
     found = re.search(rf"\bvirtual\b[^;{{}}]*?\b{_MAKE}\s*\(", body)
     if found is None:
         return None
@@ -148,9 +148,9 @@ def _make_argument(body: str) -> tuple[Argument, ...] | None:
     return tuple(_argument(one) for one in elements(body[found.end() : end]))
 
 
-def _argument(text: str) -> Argument:
+def _argument(text: str) -> InterfaceArgument:
     before, equals, default = text.partition("=")
     found = re.match(r"(?P<type>.*?[\s&*>])(?P<name>\w+)\s*$", before.strip())
     kind, name = (found["type"], found["name"]) if found is not None else (before, "")
     kind = re.sub(r"\bconst\b(?!\s*void)|&", "", kind)
-    return Argument(one_line(kind), name, default.strip() if equals else None)
+    return InterfaceArgument(one_line(kind), name, default.strip() if equals else None)

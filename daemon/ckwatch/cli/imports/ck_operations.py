@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ckwatch.cli.imports.ck_headers import CkHeaders, ClassTemplate, Interface, CkParameter
+from ckwatch.cli.imports.ck_headers import CkHeaders, CkParameter, ClassTemplate, Interface
 from ckwatch.cli.imports.cpp_program import CppProgram, arguments_of
 from ckwatch.cli.imports.hip_types import element_type
 from ckwatch.model.errors import CkwatchError
@@ -39,7 +39,7 @@ class TemplateArgument:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceOperation:
+class ProgramOperation:
     """A device operation: what the program calls it, and where; its class and interface; its arguments."""
 
     name: str
@@ -60,13 +60,13 @@ class DeviceOperation:
         return tuple(one for one in self.arguments if one.value is not None)
 
 
-def device_operations(program: CppProgram, headers: CkHeaders, version: str) -> list[DeviceOperation]:
+def device_operations(program: CppProgram, headers: CkHeaders, version: str) -> list[ProgramOperation]:
     """Device operations that have a name in the program, those first that its functions use.
 
     Raises CkwatchError for one that these headers do not have as the program instantiates it.
     """
     included = [one.name for one in program.includes]
-    found: list[DeviceOperation] = []
+    found: list[ProgramOperation] = []
     for name, called, offset in _instantiations(program):
         short = called.partition("<")[0].rstrip().rpartition("::")[2]
         place = program.place(offset)
@@ -137,7 +137,7 @@ def _operation(
     template: ClassTemplate,
     interface: Interface,
     version: str,
-) -> DeviceOperation:
+) -> ProgramOperation:
     written, texts = arguments_of(called)
     required = [one for one in template.parameters if one.default is None]
     if not len(required) <= len(texts) <= len(template.parameters):
@@ -150,7 +150,7 @@ def _operation(
     arguments = tuple(
         _argument(program, parameter, text) for parameter, text in zip(template.parameters, texts, strict=False)
     )
-    return DeviceOperation(name, place, written, template, interface, arguments)
+    return ProgramOperation(name, place, written, template, interface, arguments)
 
 
 def _argument(program: CppProgram, parameter: CkParameter, text: str) -> TemplateArgument:
@@ -187,7 +187,7 @@ def types_of(program: CppProgram, argument: TemplateArgument | None) -> list[str
     return [resolved]
 
 
-def dtype_of(operation: DeviceOperation, spelled: str) -> str:
+def dtype_of(operation: ProgramOperation, spelled: str) -> str:
     """The dtype of a C++ type. Raises CkwatchError for one that kernel files have no name for."""
     found = element_type(spelled)
     if found is None or found.lanes != 1 or found.dtype not in DTYPES:
@@ -197,7 +197,7 @@ def dtype_of(operation: DeviceOperation, spelled: str) -> str:
     return found.dtype
 
 
-def layout_of(operation: DeviceOperation, spelled: str) -> str:
+def layout_of(operation: ProgramOperation, spelled: str) -> str:
     """`row` or `col`. Raises CkwatchError for another layout."""
     name = spelled.rpartition("::")[2]
     if name not in ("RowMajor", "ColumnMajor"):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ckwatch.cli.imports.ck_gemms import OperationText
-from ckwatch.cli.imports.ck_operations import DeviceOperation, TemplateArgument
+from ckwatch.cli.imports.ck_operations import ProgramOperation, TemplateArgument
 from ckwatch.cli.imports.cpp_program import CppProgram, Include
 from ckwatch.cli.imports.hip_workspace import Imported
 from ckwatch.workspace.toml import toml_key, toml_string, toml_value
@@ -17,7 +17,7 @@ _EXAMPLE_SIZE = 1024
 
 
 def imported_operation(
-    program: CppProgram, name: str, operations: Sequence[DeviceOperation], text: OperationText, flags: Sequence[str]
+    program: CppProgram, name: str, operations: Sequence[ProgramOperation], text: OperationText, flags: Sequence[str]
 ) -> Imported:
     """The files for operations that differ in parameters alone."""
     kernel_file = _kernel_file(program, name, operations, text, flags)
@@ -25,7 +25,7 @@ def imported_operation(
 
 
 def _kernel_file(
-    program: CppProgram, name: str, operations: Sequence[DeviceOperation], text: OperationText, flags: Sequence[str]
+    program: CppProgram, name: str, operations: Sequence[ProgramOperation], text: OperationText, flags: Sequence[str]
 ) -> str:
     called = ", ".join(one.name for one in operations)
     lines = [f"# {called} of {program.path.name}: {operations[0].template.name} of Composable Kernel.", ""]
@@ -53,7 +53,7 @@ def _toml_value(argument: TemplateArgument) -> str:
     return toml_value(list(value) if isinstance(value, tuple) else value)
 
 
-def _template(program: CppProgram, name: str, operation: DeviceOperation, text: OperationText) -> str:
+def _template(program: CppProgram, name: str, operation: ProgramOperation, text: OperationText) -> str:
     scope = re.sub(r"\W", "_", name)
     parts = {
         "TITLE": f"{operation.name} of {program.path.name}: {operation.template.name} of Composable Kernel.",
@@ -124,7 +124,7 @@ extern "C" PT_EXPORT {{ def_kernel(inputs=[@INPUTS@], outputs=[@OUTPUTS@]) }} {
 """
 
 
-def _rest_of_k(operation: DeviceOperation) -> str:
+def _rest_of_k(operation: ProgramOperation) -> str:
     """The condition on K that not all of CK's operations check: without padding they leave out a part of a tile."""
     names = {one.name for one in operation.parameters}
     if not {"GemmSpec", "KPerBlock"} <= names:
@@ -133,13 +133,13 @@ def _rest_of_k(operation: DeviceOperation) -> str:
     return f'{{%- if "K" not in GemmSpec %}}\n{condition}{{%- endif %}}\n'
 
 
-def headers_needed(includes: Sequence[Include], operation: DeviceOperation) -> list[str]:
+def headers_needed(includes: Sequence[Include], operation: ProgramOperation) -> list[str]:
     """CK's headers that the program includes, without those of its host code, and the operation's own."""
     named = [one.name for one in includes if one.name.startswith("ck/") and not _NOT_NEEDED.match(one.name)]
     return list(dict.fromkeys((*named, operation.template.header)))
 
 
-def _definitions(program: CppProgram, operation: DeviceOperation, text: OperationText) -> list[str]:
+def _definitions(program: CppProgram, operation: ProgramOperation, text: OperationText) -> list[str]:
     """The program's definitions that the template's C++ mentions."""
     kept = [one.text for one in operation.arguments if one.value is None and one.parameter.name not in text.hooks]
     mentioned = " ".join((operation.called, *kept, *(one.scope for one in operation.arguments), *text.call))
@@ -175,7 +175,7 @@ def _meaning(one: TemplateArgument) -> str:
     return "as CK's template parameter"
 
 
-def kernel_names(path: Path, groups: Sequence[Sequence[DeviceOperation]]) -> list[str]:
+def kernel_names(path: Path, groups: Sequence[Sequence[ProgramOperation]]) -> list[str]:
     """A name for each group of operations: the file's, with the operation's if there are several."""
     stem = re.sub(r"[^\w.-]+", "_", path.stem)
     return [stem] if len(groups) == 1 else [f"{stem}_{one[0].name}" for one in groups]

@@ -11,7 +11,7 @@ from pathlib import Path
 from ckwatch.cli.command_words import dependency
 from ckwatch.cli.imports.ck_gemms import KINDS, OperationText
 from ckwatch.cli.imports.ck_headers import CkHeaders
-from ckwatch.cli.imports.ck_operations import DeviceOperation, device_operations
+from ckwatch.cli.imports.ck_operations import ProgramOperation, device_operations
 from ckwatch.cli.imports.ck_workspace import headers_needed, imported_operation, kernel_names
 from ckwatch.cli.imports.cpp_program import CppProgram, read_program
 from ckwatch.cli.imports.files import read_source, without_kernels, write_files
@@ -37,9 +37,10 @@ def run(options: argparse.Namespace) -> int:
     macros = {name: value or "1" for name, _, value in (one.partition("=") for one in options.define)}
     program = read_program(options.file, read_source, folders, macros)
     headers, version = _headers(options, folders)
-    for one in program.includes:
-        if one.quoted and not one.name.startswith(_LIBRARIES) and not headers.has(one.name):
-            raise CkwatchError(f"{one.file}:{one.line}: there is no {one.name}", "-I gives the folder that it is in")
+    for header in program.includes:
+        if header.quoted and not header.name.startswith(_LIBRARIES) and not headers.has(header.name):
+            where = f"{header.file}:{header.line}"
+            raise CkwatchError(f"{where}: there is no {header.name}", "-I gives the folder that it is in")
     operations = _chosen(options, program, device_operations(program, headers, version))
     for one in operations:
         _refuse_missing(program, headers, version, one)
@@ -80,8 +81,8 @@ def _headers(options: argparse.Namespace, folders: Sequence[Path]) -> tuple[CkHe
 
 
 def _chosen(
-    options: argparse.Namespace, program: CppProgram, operations: list[DeviceOperation]
-) -> list[DeviceOperation]:
+    options: argparse.Namespace, program: CppProgram, operations: list[ProgramOperation]
+) -> list[ProgramOperation]:
     if not operations:
         raise CkwatchError(f"{options.file} {_WITHOUT_OPERATION}", _advice(program))
     if not options.operation:
@@ -103,17 +104,17 @@ def _advice(program: CppProgram) -> str | None:
     return None
 
 
-def _refuse_missing(program: CppProgram, headers: CkHeaders, version: str, operation: DeviceOperation) -> None:
+def _refuse_missing(program: CppProgram, headers: CkHeaders, version: str, operation: ProgramOperation) -> None:
     needed = headers_needed(program.includes, operation)
     for one in program.includes:
         if one.name in needed and not headers.has(one.name):
             raise CkwatchError(f"{one.file}:{one.line}: Composable Kernel {version} has no header {one.name}")
 
 
-def _imported(program: CppProgram, operations: Sequence[DeviceOperation], flags: Sequence[str]) -> list[Imported]:
+def _imported(program: CppProgram, operations: Sequence[ProgramOperation], flags: Sequence[str]) -> list[Imported]:
     texts = [_text(program, one) for one in operations]
-    groups: list[list[DeviceOperation]] = []
-    by_text: dict[str, list[DeviceOperation]] = {}
+    groups: list[list[ProgramOperation]] = []
+    by_text: dict[str, list[ProgramOperation]] = {}
     first: list[OperationText] = []
     for one, text in zip(operations, texts, strict=True):
         key = repr((one.called, text, [(a.parameter, a.scope, a.value is None and a.text) for a in one.arguments]))
@@ -128,7 +129,7 @@ def _imported(program: CppProgram, operations: Sequence[DeviceOperation], flags:
     ]
 
 
-def _text(program: CppProgram, operation: DeviceOperation) -> OperationText:
+def _text(program: CppProgram, operation: ProgramOperation) -> OperationText:
     for kind in KINDS:
         if (text := kind(program, operation)) is not None:
             return text

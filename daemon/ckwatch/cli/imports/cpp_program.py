@@ -33,7 +33,7 @@ class Include:
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class CppDefinition:
     """A name that the program defines. `kind` is its first word: using, namespace, struct, template, constexpr, …
 
     `value` is what stands behind the `=` of an alias or a constant; `parameters` are those of an alias template.
@@ -57,7 +57,7 @@ class CppProgram:
     code: str
     includes: list[Include]
     macros: dict[str, str]
-    definitions: dict[str, list[Definition]]
+    definitions: dict[str, list[CppDefinition]]
     _pieces: list[tuple[int, Path, int]] = field(default_factory=list)
 
     def place(self, offset: int) -> str:
@@ -117,9 +117,9 @@ class CppProgram:
                 found += ["(", *self._tokens(value, depth + 1), ")"]
         return tuple(found)
 
-    def needed(self, text: str, without: Callable[[str], bool]) -> list[Definition]:
+    def needed(self, text: str, without: Callable[[str], bool]) -> list[CppDefinition]:
         """What the names in a text need that the program defines, in its order."""
-        wanted: dict[int, Definition] = {}
+        wanted: dict[int, CppDefinition] = {}
         seen: set[str] = set()
         todo = [text]
         while todo:
@@ -142,7 +142,7 @@ class CppProgram:
         return None
 
 
-def _filled(template: Definition, arguments: Sequence[str]) -> str:
+def _filled(template: CppDefinition, arguments: Sequence[str]) -> str:
     """The alias template's text with its arguments; a parameter pack takes all that are left."""
     text = template.value
     for at, parameter in enumerate(template.parameters):
@@ -292,14 +292,14 @@ _START = re.compile(
 )
 
 
-def _definitions(text: str, code: str) -> dict[str, list[Definition]]:
-    found: dict[str, list[Definition]] = {}
+def _definitions(text: str, code: str) -> dict[str, list[CppDefinition]]:
+    found: dict[str, list[CppDefinition]] = {}
     for one in _declarations(text, code):
         found.setdefault(one.name, []).append(one)
     return found
 
 
-def _declarations(text: str, code: str) -> Iterator[Definition]:
+def _declarations(text: str, code: str) -> Iterator[CppDefinition]:
     """The declarations at file or namespace scope, and the aliases and constants inside of functions."""
     at = 0
     while (found := _START.match(code, at)) is not None:
@@ -359,11 +359,11 @@ def _end(code: str, start: int) -> int:
 
 def _declared(
     text: str, code: str, start: int, body: int, end: int, parameters: tuple[str, ...]
-) -> Iterator[Definition]:
+) -> Iterator[CppDefinition]:
     statement = code[body:end].strip()
 
-    def definition(name: str, kind: str, value: str = "") -> Definition:
-        return Definition(name, kind, text[start:end], one_line(value).rstrip("; "), parameters, start, end)
+    def definition(name: str, kind: str, value: str = "") -> CppDefinition:
+        return CppDefinition(name, kind, text[start:end], one_line(value).rstrip("; "), parameters, start, end)
 
     if (one := re.match(r"using\s+namespace\b", statement)) is not None:
         yield definition("", "using namespace")
@@ -392,12 +392,12 @@ _LOCAL = re.compile(
 )
 
 
-def _inside(text: str, code: str, start: int, end: int) -> Iterator[Definition]:
+def _inside(text: str, code: str, start: int, end: int) -> Iterator[CppDefinition]:
     for one in _LOCAL.finditer(code, start, end):
         value = one_line(one["type"] or one["value"])
         kind = "using" if one["alias"] else "constexpr"
         name = one["alias"] or one["constant"]
-        yield Definition(name, kind, text[one.start() : one.end()], value, (), one.start(), one.end())
+        yield CppDefinition(name, kind, text[one.start() : one.end()], value, (), one.start(), one.end())
 
 
 def arguments_of(text: str) -> tuple[str, list[str]]:
