@@ -7,11 +7,13 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ckwatch.cli import main
 from ckwatch.cli.imports.ck_gemms import epilogue_steps
 from ckwatch.cli.imports.cpp_program import CppProgram, read_program
+from ckwatch.cli.imports.element_functions import ElementFunctions, UntranslatableError
 from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.loading import load_workspace
 
@@ -189,8 +191,71 @@ def test_names_of_epilogues(name: str, operands: list[str], steps: list[str] | N
     assert epilogue_steps(name, operands) == steps
 
 
-def test_an_epilogue_of_the_program_is_left_open(folder: Path, capsys: Capture) -> None:
-    run(FUSED.replace("using Epilogue = ew::AddAddFastGelu;", "struct Epilogue { float alpha_; };"))
+OWN = """\
+struct Epilogue {
+    Epilogue(float alpha, float beta) : alpha_(alpha), beta_{beta} {}
+    template <typename E, typename C, typename D0, typename D1>
+    __host__ __device__ void operator()(E& e, const C& c, const D0& d0, const D1& d1) const {
+        // e = c;
+        const float x = alpha_ * ck::type_convert<float>(c + d0) + beta_ * static_cast<float>(d1);
+        e = x > 0.f ? x : ck::half_t{0};
+    }
+    float alpha_;
+    float beta_;
+};
+"""
+
+
+def test_an_epilogue_of_the_program_becomes_a_reference(folder: Path) -> None:
+    text = FUSED.replace("using Epilogue = ew::AddAddFastGelu;", OWN)
+    run(text.replace("DeviceGemm gemm;", "float beta = 2.5f; auto op = Epilogue{0.5, beta};"))
+    operation = kernel_file()["operation"]
+    assert operation["reference"] == "program_reference.py:outputs"
+    module: dict[str, Any] = {}
+    exec((folder / "ws/kernels/program_reference.py").read_text(), module)  # noqa: S102
+    x, w, d0, d1 = np.eye(2), np.array([[1.0, -6], [3, 4]]), np.array([1.0, 2]), np.array([[0.0, 1], [2, 3]])
+    right = np.maximum(0.5 * (x @ w + d0) + 2.5 * d1, 0)
+    assert np.array_equal(module["outputs"](X=x, W=w, D0=d0, D1=d1), right)
+    template = (folder / "ws/templates/program.hip.j2").read_text()
+    assert "/* cde_element_op */ Epilogue{ 0.5f, 2.5f }" in template
+
+
+@pytest.mark.parametrize(
+    ("body", "right"),
+    [
+        ("e = c * d;", 6),
+        ("const auto y = c + d; e = y; e -= 1.5f;", 3.5),
+        ("e = c > d ? c : c < 0 ? 1 : ck::math::max(d, 7.0f);", 7),
+        ("Other{}(e, c); e = e + d;", 7),
+        ("Other{}.template operator()<float, float>(e, d);", 6),
+        ("float y; for (;;) y = c; e = y;", None),
+        ("e = unknown(c);", None),
+        ("if (c > 0) e = c;", None),
+        ("", None),
+    ],
+)
+def test_operations_on_elements_are_translated_or_not(body: str, right: float | None) -> None:
+    texts = {
+        "Own": f"struct Own {{ void operator()(float& e, float c, float d) const {{ {body} }} }};",
+        "Other": "struct Other { void operator()(float& y, const float& x) const { y = 2 * x; } };",
+    }
+    functions = ElementFunctions(texts.get, {})
+    if right is None:
+        with pytest.raises(UntranslatableError):
+            functions.add("Own", 2)
+        return
+    functions.add("Own", 2)
+    module: dict[str, Any] = {"np": np}
+    exec("\n".join(functions.texts.values()), module)  # noqa: S102
+    assert module["Own"](2.0, 3.0) == right
+
+
+def test_an_epilogue_that_is_not_translated_is_left_open(folder: Path, capsys: Capture) -> None:
+    run(
+        FUSED.replace(
+            "using Epilogue = ew::AddAddFastGelu;", "struct Epilogue { void operator()(float& e, float c); };"
+        )
+    )
     assert "1 line open" in capsys.readouterr().out
     assert kernel_file()["operation"]["reference"] == "?"
     errors = [one for one in load_workspace(folder / "ws").diagnostics if one.severity.name == "ERROR"]

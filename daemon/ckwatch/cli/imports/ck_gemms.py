@@ -16,6 +16,7 @@ from ckwatch.cli.imports.ck_operations import (
     types_of,
 )
 from ckwatch.cli.imports.cpp_program import CppProgram
+from ckwatch.cli.imports.element_functions import ElementFunctions, UntranslatableError
 from ckwatch.cli.imports.hip_workspace import OpenQuestion
 from ckwatch.workspace.toml import toml_string
 
@@ -44,6 +45,7 @@ class OperationText:
     parameters: dict[str, object] = field(default_factory=dict)
     open: list[OpenQuestion] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    reference: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +58,28 @@ class _Operand:
     per: str
 
 
-def gemm_text(program: CppProgram, operation: ProgramOperation) -> OperationText | None:
-    """The text for a GEMM or a batched GEMM; None for an operation of another kind."""
+def gemm_text(
+    program: CppProgram, operation: ProgramOperation, element_operation: Callable[[str], str | None]
+) -> OperationText | None:
+    """The text for a GEMM or a batched GEMM; None for an operation of another kind.
+
+    `element_operation` gives the C++ of an operation on elements of CK's.
+    """
     names = {one.name for one in operation.interface.arguments}
     if re.search("preshuffle|moe", f"{operation.template.name} {operation.interface.name}", re.IGNORECASE):
         return None
     if not {"p_a", "p_b"} <= names or not names & {"p_c", "p_e"} or not {"M", "N", "K"} <= names:
         return None
-    made = _Gemm(program, operation)
+    made = _Gemm(program, operation, element_operation)
     return made.text() if all(map(made.add, operation.interface.arguments)) else None
 
 
 class _Gemm:
-    def __init__(self, program: CppProgram, operation: ProgramOperation) -> None:
+    def __init__(
+        self, program: CppProgram, operation: ProgramOperation, element_operation: Callable[[str], str | None]
+    ) -> None:
         self._program = program
+        self._element_operation = element_operation
         self._operation = operation
         result = "E" if operation.argument("EDataType") is not None else "C"
         self._types = {"X": "ADataType", "W": "BDataType", "Y": f"{result}DataType"}
@@ -81,18 +91,31 @@ class _Gemm:
         self._ops: dict[str, str] = {}
         self._parameters: dict[str, object] = {}
         self._open: list[OpenQuestion] = []
+        self._values: dict[str, list[float]] = {}
+        self._reference: str | None = None
 
     def _named_operands(self) -> list[_Operand]:
         types = types_of(self._program, self._operation.argument("DsDataType"))
         layouts = types_of(self._program, self._operation.argument("DsLayout"))
+        still = self._strides_of_0(len(types))
         found = []
         for at, (kind, layout) in enumerate(zip(types, layouts, strict=False)):
             name = "D" if len(types) == 1 else f"D{at}"
             lies = layout_of(self._operation, layout)
             per = "element"
-            if re.search(rf"\bStride{name}\s*(?:=|\{{)\s*0\s*[;,}}]", self._program.code):
+            if f"Stride{name}" in still or at in still:
                 per = "column" if lies == "row" else "row"
             found.append(_Operand(name, dtype_of(self._operation, kind), lies, per))
+        return found
+
+    def _strides_of_0(self, count: int) -> set[str | int]:
+        """The strides of D tensors that are 0 in the program, by their names or places."""
+        code = self._program.code
+        found: set[str | int] = set(re.findall(r"\b(Stride\w+)\s*(?:=|\{)\s*0\s*[;,}]", code))
+        for passed in re.findall(r"\barray<\s*(?:ck::)?index_t\s*,[^<>]*>\s*\{([\w\s,]+)\}", code):
+            names = [one.strip() for one in passed.split(",")]
+            if len(names) == count:
+                found |= {at for at, name in enumerate(names) if name in (*found, "0", "I0")}
         return found
 
     def add(self, argument: InterfaceArgument) -> bool:
@@ -140,15 +163,11 @@ class _Gemm:
         return f"std::array<{kind}, {len(values)}>{{ {', '.join(values)} }}"
 
     def _element_op(self, one: InterfaceArgument, given: TemplateArgument) -> str:
-        self._ops[one.name] = self._program.resolved(given.text)
+        resolved = self._program.resolved(given.text)
+        self._ops[one.name] = resolved
         values = constructed_with(self._program, given.text)
-        if values is None:
-            return f"{given.text}{{}}"
-        names = []
-        for name, value in values.items():
-            self._parameters[name] = value
-            names.append(f"{{{{ {name} }}}}")
-        return f"{given.text}{{ {', '.join(names)} }}"
+        self._values[resolved.rpartition("::")[2]] = values
+        return f"{given.text}{{ {', '.join(f'{value!r}f' for value in values)} }}" if values else f"{given.text}{{}}"
 
     def text(self) -> OperationText:
         """The text, once every argument was added."""
@@ -175,7 +194,16 @@ class _Gemm:
         refused = [] if self._has_k_batch else ["kBatch != 1"]
         inputs = ["X", "W", *(one.name for one in self._operands)]
         return OperationText(
-            lines, inputs, ["Y"], self._hooks(), self._call, shape, refused, self._parameters, self._open
+            lines,
+            inputs,
+            ["Y"],
+            self._hooks(),
+            self._call,
+            shape,
+            refused,
+            self._parameters,
+            self._open,
+            reference=self._reference,
         )
 
     def _sizes(self) -> tuple[str, ...]:
@@ -209,21 +237,18 @@ class _Gemm:
         return f"{{{{ {hook}({one.name}) }}}}"
 
     def _epilogue_lines(self) -> list[str]:
-        others = [kind for name, kind in self._ops.items() if name[0] in "ab" and not _passes(kind)]
-        kind = next((kind for name, kind in self._ops.items() if name[0] in "ce"), "PassThrough")
-        steps = self._steps(kind)
-        if steps == [] and not self._operands and not others:
-            return []
+        ops = {name[0]: kind for name, kind in self._ops.items()}
+        result = ops.get("c", ops.get("e", "PassThrough"))
+        steps = self._steps(result)
+        own = steps is None or not all(_passes(ops.get(side, "PassThrough")) for side in "ab")
         lines = []
-        if steps is None or others:
-            text = (
-                f'say a Python function that computes Y as {", ".join([kind, *others])} does, as "reference.py:outputs"'
-            )
-            self._open.append(OpenQuestion("reference", text))
-            lines.append(f'reference = "?"  # ckwatch: {text}')
+        if own or self._wraps():
+            lines.append(self._reference_line(ops.get("a", ""), ops.get("b", ""), result))
+        if not self._operands and not steps:
+            return lines
         words = steps if steps is not None else [one.name for one in self._operands]
-        does = dict(_does(kind, self._operands))
-        lines.append(f"epilogue = [{', '.join(map(toml_string, words))}]  # {kind.rpartition('::')[2]}")
+        does = dict(_does(result, self._operands))
+        lines.append(f"epilogue = [{', '.join(map(toml_string, words))}]  # {result.rpartition('::')[2]}")
         for one in self._operands:
             keys = {"does": does.get(one.name, "add"), "per": one.per, "dtype": one.dtype}
             if one.per == "element":
@@ -231,6 +256,46 @@ class _Gemm:
             table = ", ".join(f"{key} = {toml_string(value)}" for key, value in keys.items())
             lines.append(f"operands.{one.name} = {{ {table} }}")
         return lines
+
+    def _wraps(self) -> bool:
+        """Return True where integers overflow: CK keeps the lowest bits of a sum, and ckwatch's reference the nearest
+        value."""
+        return self._tensor("Y")[0] == "i8" and self._accumulator() == "i32"
+
+    def _reference_line(self, a: str, b: str, result: str) -> str:
+        functions = ElementFunctions(self._source, self._values)
+        try:
+            self._reference = self._reference_text(functions, a, b, result)
+        except UntranslatableError as error:
+            text = f'say a Python function that computes Y, as "reference.py:outputs"; not translated: {error}'
+            self._open.append(OpenQuestion("reference", text))
+            return f'reference = "?"  # ckwatch: {text}'
+        return 'reference = "@REFERENCE@:outputs"'
+
+    def _source(self, name: str) -> str | None:
+        short = name.rpartition("::")[2]
+        own = [one.text for one in self._program.definitions.get(short, ()) if one.kind == "struct"]
+        if len(own) == 1 or _ELEMENT_WISE not in name:
+            return own[0] if len(own) == 1 else self._element_operation(short)
+        return self._element_operation(short)
+
+    def _reference_text(self, functions: ElementFunctions, a: str, b: str, result: str) -> str:
+        def applied(kind: str, *values: str) -> str:
+            if _passes(kind) or not kind:
+                return values[0]
+            return f"{functions.add(kind, len(values))}({', '.join(values)})"
+
+        operands = [f"{one.name}[..., None]" if one.per == "row" else one.name for one in self._operands]
+        product = f"{applied(a, 'X')}.astype(float) @ {applied(b, 'W')}.astype(float)"
+        value = applied(result, "product", *operands)
+        if self._wraps():
+            value = f"({value}.astype(np.int64) + 128) % 256 - 128  # the lowest bits, as CK keeps them"
+        names = ", ".join(("X", "W", *(one.name for one in self._operands)))
+        defined = "".join(f"{one}\n\n" for one in functions.texts.values())
+        return (
+            f'"""Y of {self._operation.name} of {self._program.path.name}."""\n\nimport numpy as np\n\n\n{defined}'
+            f"def outputs({names}):\n    product = {product}\n    return {value}\n"
+        )
 
     def _steps(self, kind: str) -> list[str] | None:
         """The steps of an epilogue that CK's name of it says; None where it does not."""
@@ -267,19 +332,15 @@ def _does(kind: str, operands: list[_Operand]) -> list[tuple[str, str]]:
     return [(one.name, word.lower()) for one, word in zip(operands, words, strict=False)]
 
 
-def constructed_with(program: CppProgram, name: str) -> dict[str, float] | None:
-    """The numbers with which a program constructs an operation on elements, by the names that it gives them; None for
-    none or unknown ones."""
+def constructed_with(program: CppProgram, name: str) -> list[float]:
+    """The numbers with which a program constructs an operation on elements; none where it says none, or others."""
     found = re.search(rf"\b{re.escape(name)}\s*\{{\s*([\w\s.,+-]+)\}}", program.code)
     if found is None:
-        return None
-    values: dict[str, float] = {}
-    for at, text in enumerate(one.strip() for one in found[1].split(",")):
-        known = _float(text) if not text.isidentifier() else _variable(program, text)
-        if known is None:
-            return None
-        values[text if text.isidentifier() else f"value{at}"] = known
-    return values
+        return []
+    texts = [one.strip() for one in found[1].split(",")]
+    values = [_variable(program, one) if one.isidentifier() else _float(one) for one in texts]
+    known = [one for one in values if one is not None]
+    return known if len(known) == len(values) else []
 
 
 def _variable(program: CppProgram, name: str) -> float | None:
@@ -292,6 +353,3 @@ def _variable(program: CppProgram, name: str) -> float | None:
 def _float(text: str) -> float | None:
     found = re.fullmatch(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fF]?\s*", text)
     return None if found is None else float(found[1])
-
-
-KINDS: tuple[Callable[[CppProgram, ProgramOperation], OperationText | None], ...] = (gemm_text,)

@@ -17,6 +17,7 @@ from ckwatch.cli.imports.source_text import closing, elements, masked, one_line
 from ckwatch.system.user_files import read_file
 
 DEVICE = "ck/tensor_operation/gpu/device"
+ELEMENT = "ck/tensor_operation/gpu/element"
 _MAKE = "MakeArgumentPointer"
 _LEVELS = 4
 
@@ -87,6 +88,15 @@ class CkHeaders:
                 continue
             for one in _class_templates(text, header, name):
                 return one
+        return None
+
+    def element_operation(self, name: str) -> str | None:
+        """The text of an operation on elements, from its `struct`."""
+        for path in sorted((self.folder / ELEMENT).glob("*.hpp")):
+            text = read_file(path).decode("utf-8", "replace")
+            found = re.search(rf"^struct {re.escape(name)}\s*\{{", text, re.MULTILINE)
+            if found is not None:
+                return text[found.start() : closing(masked(text), found.end() - 1) + 1]
         return None
 
     def names(self) -> list[str]:

@@ -21,7 +21,8 @@ def imported_operation(
 ) -> Imported:
     """The files for operations that differ in parameters alone."""
     kernel_file = _kernel_file(program, name, operations, text, flags)
-    return Imported(name, kernel_file, _template(program, name, operations[0], text), text.open, text.notes)
+    template = _template(program, name, operations[0], text)
+    return Imported(name, kernel_file, template, text.open, text.notes, text.reference)
 
 
 def _kernel_file(
@@ -34,7 +35,8 @@ def _kernel_file(
         lines.append('archs = ["gfx1100"]  # WMMA')
     if flags:
         lines.append(f"flags = [{', '.join(map(toml_string, flags))}]")
-    lines += ["", "[operation]", *text.lines, ""]
+    reference = f"{name}_reference.py"
+    lines += ["", "[operation]", *(one.replace("@REFERENCE@", reference) for one in text.lines), ""]
     if any(value is None for value in text.shape.values()) or not text.shape:
         lines.append(f"# An example: {program.path.name} does not say its sizes.")
     lines.append("[[shape]]")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ckwatch.cli.command_words import dependency
-from ckwatch.cli.imports.ck_gemms import KINDS, OperationText
+from ckwatch.cli.imports.ck_gemms import OperationText, gemm_text
 from ckwatch.cli.imports.ck_headers import CkHeaders
 from ckwatch.cli.imports.ck_operations import ProgramOperation, device_operations
 from ckwatch.cli.imports.ck_workspace import headers_needed, imported_operation, kernel_names
@@ -47,11 +47,13 @@ def run(options: argparse.Namespace) -> int:
     root = workspace_root(options)
     workspace = without_kernels(root) if (root / FILE_NAME).is_file() else None
     templates = root / "templates" if workspace is None else own_folder(workspace)
-    made = _imported(program, operations, [f"-D{one}" for one in options.define])
+    made = _imported(program, headers, operations, [f"-D{one}" for one in options.define])
     files = {} if workspace else {root / FILE_NAME: starters()[0].folder.joinpath(FILE_NAME).read_text("utf-8")}
     for kernel in made:
         files[templates / f"{kernel.name}.hip.j2"] = kernel.template
         files[root / "kernels" / f"{kernel.name}.kernel.toml"] = kernel.kernel_file
+        if kernel.reference is not None:
+            files[root / "kernels" / f"{kernel.name}_reference.py"] = kernel.reference
     write_files(files, force=options.force)
     _report(Output(options, root), files, made)
     return 0
@@ -111,8 +113,10 @@ def _refuse_missing(program: CppProgram, headers: CkHeaders, version: str, opera
             raise CkwatchError(f"{one.file}:{one.line}: Composable Kernel {version} has no header {one.name}")
 
 
-def _imported(program: CppProgram, operations: Sequence[ProgramOperation], flags: Sequence[str]) -> list[Imported]:
-    texts = [_text(program, one) for one in operations]
+def _imported(
+    program: CppProgram, headers: CkHeaders, operations: Sequence[ProgramOperation], flags: Sequence[str]
+) -> list[Imported]:
+    texts = [_text(program, one, headers) for one in operations]
     groups: list[list[ProgramOperation]] = []
     by_text: dict[str, list[ProgramOperation]] = {}
     first: list[OperationText] = []
@@ -129,10 +133,10 @@ def _imported(program: CppProgram, operations: Sequence[ProgramOperation], flags
     ]
 
 
-def _text(program: CppProgram, operation: ProgramOperation) -> OperationText:
-    for kind in KINDS:
-        if (text := kind(program, operation)) is not None:
-            return text
+def _text(program: CppProgram, operation: ProgramOperation, headers: CkHeaders) -> OperationText:
+    text = gemm_text(program, operation, headers.element_operation)
+    if text is not None:
+        return text
     raise CkwatchError(
         f"{operation.place}: {operation.template.name} ({operation.interface.name}) cannot be imported yet"
     )
