@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ckwatch.cli.imports.ck_headers import InterfaceArgument
@@ -40,8 +40,8 @@ class OperationText:
     outputs: list[str]
     hooks: dict[str, str]
     call: list[str]
-    shape: dict[str, int]
-    refused: list[str] = field(default_factory=list)
+    shape: Mapping[str, float]
+    refused: Sequence[str] = field(default_factory=list)
     parameters: dict[str, object] = field(default_factory=dict)
     open: list[OpenQuestion] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -338,12 +338,17 @@ def constructed_with(program: CppProgram, name: str) -> list[float]:
     if found is None:
         return []
     texts = [one.strip() for one in found[1].split(",")]
-    values = [_variable(program, one) if one.isidentifier() else _float(one) for one in texts]
+    values = [variable(program, one) if one.isidentifier() else _float(one) for one in texts]
     known = [one for one in values if one is not None]
     return known if len(known) == len(values) else []
 
 
-def _variable(program: CppProgram, name: str) -> float | None:
+def variable(program: CppProgram, name: str) -> float | None:
+    """The number that a program gives a variable, or that is written there."""
+    if (value := _float(name)) is not None:
+        return value
+    if not name.isidentifier():
+        return None
     for found in re.finditer(rf"(?<![\w.>:]){name}\s*(?:=(?!=)|\{{)\s*([^;,{{}}]+)[;,}}]", program.code):
         if (value := _float(found[1])) is not None:
             return value

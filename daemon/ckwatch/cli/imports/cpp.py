@@ -12,6 +12,7 @@ from ckwatch.cli.command_words import dependency
 from ckwatch.cli.imports.ck_gemms import OperationText, gemm_text
 from ckwatch.cli.imports.ck_headers import CkHeaders
 from ckwatch.cli.imports.ck_operations import ProgramOperation, device_operations
+from ckwatch.cli.imports.ck_rows import rows_text
 from ckwatch.cli.imports.ck_workspace import headers_needed, imported_operation, kernel_names
 from ckwatch.cli.imports.cpp_program import CppProgram, read_program
 from ckwatch.cli.imports.files import read_source, without_kernels, write_files
@@ -134,9 +135,10 @@ def _imported(
 
 
 def _text(program: CppProgram, operation: ProgramOperation, headers: CkHeaders) -> OperationText:
-    text = gemm_text(program, operation, headers.element_operation)
-    if text is not None:
-        return text
+    for kind in (gemm_text, rows_text):
+        text = kind(program, operation, headers.element_operation)
+        if text is not None:
+            return text
     raise CkwatchError(
         f"{operation.place}: {operation.template.name} ({operation.interface.name}) cannot be imported yet"
     )

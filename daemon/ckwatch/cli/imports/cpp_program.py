@@ -74,8 +74,8 @@ class CppProgram:
 
     def resolved(self, text: str) -> str:
         """A type or a value by the name that is behind its other ones, with alias templates filled in."""
-        text = re.sub(r"\s*::\s*", "::", one_line(text))
         for _ in range(_DEPTH):
+            text = re.sub(r"\s*::\s*", "::", one_line(text))
             following = self._step(text)
             if following is None or following == text:
                 return text

@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ckwatch.cli.imports.source_text import closing, elements, masked, one_line
 
@@ -31,6 +32,9 @@ _ASSIGNMENT = re.compile(
 _CALL = re.compile(
     r"(?P<name>[\w:]+)\s*\{\s*\}\s*(?:\.\s*(?:template\s+)?operator\s*\(\s*\)\s*(?:<[^()]*>)?)?\s*\((?P<arguments>.*)\)"
 )
+
+
+_EMPTY = re.compile(r"(?:float|double|[\w:]+_t|[A-Z]\w*) \w+")
 
 
 class UntranslatableError(ValueError):
@@ -58,26 +62,39 @@ class ElementFunctions:
             raise UntranslatableError(name)
         code = masked(text)
         found = {one for one in (self._translated(code, at, operands) for at in _operators(code)) if one is not None}
-        if len(found) != 1:
-            raise UntranslatableError(name)
-        parameters, lines = next(iter(found))
         members = self._members(code, short)
+        if not found:
+            raise UntranslatableError(name)
+        parameters, lines = min(found, key=lambda one: (len(one[1]), one))
         used = [one for one in self._declared_members(code) if re.search(rf"\b{one}\b", lines)]
         if not members.keys() >= set(used):
             raise UntranslatableError(f"{name}, which the program constructs with values that are not written out")
         constants = "".join(f"    {one} = {members[one]!r}\n" for one in used)
+        texts = [f"def {short}({', '.join(names)}):\n{constants}{body}" for names, body in sorted(found)]
+        if len({self._sample(one, short, operands) for one in texts}) > 1:
+            raise UntranslatableError(f"{name}, which differs by the types of its operands")
         self.texts[short] = f"def {short}({', '.join(parameters)}):\n{constants}{lines}"
         return short
 
+    def _sample(self, text: str, name: str, operands: int) -> bytes:
+        """The results of a function for a few numbers: overloads may be written differently and be the same."""
+        import numpy as np
+
+        module: dict[str, Any] = {"np": np}
+        with np.errstate(all="ignore"):
+            exec("\n".join((*self.texts.values(), text)), module)  # noqa: S102 (arithmetic alone)
+            values = np.linspace(-3.3, 2.9, 64 * operands).reshape(operands, 64)
+            return np.round(np.asarray(module[name](*values), dtype=float), 9).tobytes()
+
     def _members(self, code: str, name: str) -> dict[str, float]:
-        given = self.values.get(name)
-        if not given:
-            return {}
+        given = self.values.get(name) or ()
         made = re.search(rf"\b{name}\s*\(([^()]+)\)\s*:\s*((?:\w+\s*[({{][^(){{}}]*[)}}][\s,]*)+)\{{", code)
         if made is None:
             return dict(zip(self._declared_members(code), given, strict=False))
         order = [one.split("=")[0].split()[-1].lstrip("&") for one in elements(made[1])]
-        found = dict(zip(order, given, strict=False))
+        usual = [one.partition("=")[2].strip().rstrip("fF") for one in elements(made[1])]
+        found = {name: float(one) for name, one in zip(order, usual, strict=True) if re.fullmatch(r"[\d.+-]+", one)}
+        found |= dict(zip(order, given, strict=False))
         members = re.findall(r"(\w+)\s*[({]\s*(\w+)\s*[)}]", made[2])
         return {member: found[parameter] for member, parameter in members if parameter in found}
 
@@ -99,7 +116,11 @@ class ElementFunctions:
         known = {*names[1:], *self._declared_members(code)}
         lines = []
         for statement in (one_line(one) for one in body.split(";")):
-            if not statement or statement.startswith(("static_assert", "(void)", "using ")):
+            if (
+                not statement
+                or statement.startswith(("static_assert", "(void)", "using "))
+                or _EMPTY.fullmatch(statement)
+            ):
                 continue
             lines.append(self._statement(statement, known))
         if names[0] not in known:
