@@ -57,6 +57,7 @@ OWN_FILES: Mapping[str, str] = {
     "ckwatch.system.file_locks": "locks",
     "ckwatch.system.processes": "/proc",
     "ckwatch.system.user_files": "all others",
+    "ckwatch.cli.imports.cpp": "what ships with ckwatch",
     "ckwatch.cli.imports.hip": "what ships with ckwatch",
     "ckwatch.cli.imports.missing_headers": "what ships with ckwatch",
     "ckwatch.workspace.starters": "what ships with ckwatch",

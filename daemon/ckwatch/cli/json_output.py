@@ -259,6 +259,15 @@ _VERIFY = (
         not_compared=int, hint=str,
     ),
 )  # fmt: skip
+_IMPORTED_KERNELS = _answer(
+    "ImportedKernels",
+    """The files that were written. `open`: what each kernel leaves to be said, by the name of an answer;
+    `stand_ins`: headers that files were written for; `missing_headers` those that were found nowhere.""",
+    files=tuple[str, ...],
+    open=dict[str, dict[str, str]],
+    stand_ins=tuple[str, ...],
+    missing_headers=tuple[str, ...],
+)
 _IMPORTED_INSTANCES = _answer(
     "ImportedInstances",
     "The result of importing CK's list of instances: `listed` of them, and how many are in no file, by the reason.",
@@ -309,15 +318,8 @@ OUTPUT: dict[str, tuple[type, ...]] = {
             unset=tuple[str, ...],
         ),
     ),
-    "import hip": (
-        _answer(
-            "ImportedKernels",
-            """The files that were written. `open`: what each kernel leaves to be said, by the name of an answer;
-            `stand_ins`: headers that files were written for; `missing_headers` those that were found nowhere.""",
-            files=tuple[str, ...], open=dict[str, dict[str, str]], stand_ins=tuple[str, ...],
-            missing_headers=tuple[str, ...],
-        ),
-    ),
+    "import hip": (_IMPORTED_KERNELS,),
+    "import cpp": (_IMPORTED_KERNELS,),
     "import timings": (
         _answer(
             "ImportedTimingFiles", "The result for each file whose timings were imported.",

@@ -260,6 +260,19 @@ IMPORTS = (
         runs="imports.hip:run",
     ),
     command(
+        "cpp",
+        "Write kernel files and templates for the device operations of a program of Composable Kernel",
+        value("file", "FILE", "C++ source, as those of CK's examples; it is not run", type=Path),
+        several("--operation", "NAME", "only this device operation, by its name in FILE; may be repeated"),
+        value(
+            "--out", "DIR", "the workspace to add to or to make (default: the one around here, else here)", type=Path
+        ),
+        several("-I", "DIR", "a folder of headers that FILE includes; may be repeated", dest="include", type=Path),
+        several("-D", "NAME[=VALUE]", "a macro that FILE is compiled with; may be repeated", dest="define"),
+        *REPLACING,
+        runs="imports.cpp:run",
+    ),
+    command(
         "timings",
         "Keep what others measured beside one's own timings",
         value("files", "FILE", "AITER's *_tuned_gemm.csv, Kernel Tuner's cache or T4 file", type=Path, nargs="*"),

@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     constants = Constants.of(masked(text))
     chosen = _chosen(options, text)
     answers = _answers(options.set)
-    root = _root(options)
+    root = workspace_root(options)
     workspace = without_kernels(root) if (root / FILE_NAME).is_file() else None
     templates = root / "templates" if workspace is None else own_folder(workspace)
     output = Output(options, root)
@@ -127,7 +127,7 @@ def _answers(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _root(options: argparse.Namespace) -> Path:
+def workspace_root(options: argparse.Namespace) -> Path:
     """The folder of the workspace to add to, or to make."""
     if options.out is not None:
         return Path(os.path.abspath(options.out))  # noqa: PTH100
@@ -292,7 +292,7 @@ def _report(
     for one in made:
         for note in one.notes:
             output.text(f"{one.name}: {note}", "dim")
-        _report_open(output.text, one)
+        report_open(output.text, one)
 
 
 def advice_on(header: str, libraries: Sequence[Path]) -> str:
@@ -301,7 +301,8 @@ def advice_on(header: str, libraries: Sequence[Path]) -> str:
     return known or "give the folder that has it with -I, or a define with -D under which it is not included"
 
 
-def _report_open(write: Callable[..., None], one: Imported) -> None:
+def report_open(write: Callable[..., None], one: Imported, *, answers: bool = True) -> None:
+    """Say what a kernel leaves open, and what to do next."""
     if not one.open:
         write(f"{one.name}: nothing is open; next: `ckwatch check {one.name}`")
         return
@@ -310,4 +311,5 @@ def _report_open(write: Callable[..., None], one: Imported) -> None:
     )
     for question in one.open:
         write(f"  {question.key}: {question.text.removeprefix('say ')}")
-    write(f"fill them in there, or give them here: --set {one.open[0].key}=…; then `ckwatch check {one.name}`")
+    given = f", or give them here: --set {one.open[0].key}=…" if answers else ""
+    write(f"fill them in there{given}; then `ckwatch check {one.name}`")

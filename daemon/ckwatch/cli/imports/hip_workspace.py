@@ -50,13 +50,15 @@ class KernelSource:
 
 @dataclass(slots=True)
 class Imported:
-    """The two files of a kernel, and what they leave open."""
+    """The files of a kernel, and what they leave open."""
 
     name: str
     kernel_file: str
     template: str
     open: list[OpenQuestion]
     notes: list[str]
+    reference: str | None = None
+    """A Python module that computes the right results."""
 
 
 @dataclass(slots=True)

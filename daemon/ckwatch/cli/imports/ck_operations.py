@@ -1,0 +1,212 @@
+"""Device operations of Composable Kernel that a program instantiates, with named template arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ckwatch.cli.imports.ck_headers import CkHeaders, CkParameter, ClassTemplate, Interface
+from ckwatch.cli.imports.cpp_program import CppProgram, arguments_of
+from ckwatch.cli.imports.hip_types import element_type
+from ckwatch.model.errors import CkwatchError
+from ckwatch.workspace.parameters import RESERVED
+from ckwatch.workspace.problems import did_you_mean
+
+_INTEGERS = frozenset(("index_t", "ck::index_t", "int", "int32_t", "unsigned", "size_t", "std::size_t", "long_index_t"))
+_DEVICE = "tensor_operation::device"
+DTYPES = ("f16", "bf16", "f32", "f64", "f8", "bf8", "i8", "i32", "i64", "u8")
+"""Those of which templates know CK's name of the type."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateArgument:
+    """A template argument: as the program writes it, and as a parameter of kernel files where it can be one.
+
+    `scope` stands before a value that is an enumerator.
+    """
+
+    parameter: CkParameter
+    text: str
+    value: int | bool | str | tuple[int, ...] | None = None
+    scope: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the parameter, in CK and in kernel files."""
+        name = self.parameter.name
+        return f"{name}_" if name in RESERVED else name
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramOperation:
+    """A device operation: what the program calls it, and where; its class and interface; its arguments."""
+
+    name: str
+    place: str
+    called: str
+    template: ClassTemplate
+    interface: Interface
+    arguments: tuple[TemplateArgument, ...]
+
+    def argument(self, name: str) -> TemplateArgument | None:
+        """The argument for a parameter of the interface, None where it is not one of the program's."""
+        own = self.interface.template.get(name, "")
+        return next((one for one in self.arguments if one.parameter.name == own), None)
+
+    @property
+    def parameters(self) -> tuple[TemplateArgument, ...]:
+        """The arguments that are parameters of kernel files."""
+        return tuple(one for one in self.arguments if one.value is not None)
+
+
+def device_operations(program: CppProgram, headers: CkHeaders, version: str) -> list[ProgramOperation]:
+    """Device operations that have a name in the program, those first that its functions use.
+
+    Raises CkwatchError for one that these headers do not have as the program instantiates it.
+    """
+    included = [one.name for one in program.includes]
+    found: list[ProgramOperation] = []
+    for name, called, offset in _instantiations(program):
+        short = called.partition("<")[0].rstrip().rpartition("::")[2]
+        place = program.place(offset)
+        template = headers.class_template(short, included)
+        if template is None:
+            if _DEVICE in called.partition("<")[0]:
+                raise CkwatchError(
+                    f"{place}: Composable Kernel {version} has no {short}", did_you_mean(short, headers.names()) or None
+                )
+            continue
+        interface = headers.interface(template)
+        if interface is not None:
+            found.append(_operation(program, name, place, called, template, interface, version))
+    return found
+
+
+def _instantiations(program: CppProgram) -> list[tuple[str, str, int]]:
+    """Aliases of device operations: the name, what it stands for, and the offset; names of other names are left out."""
+    found: dict[str, tuple[str, str, int]] = {}
+    for name, definitions in program.definitions.items():
+        for one in definitions:
+            if one.kind not in ("using", "typedef") or not re.search(r"\bDevice\w+", one.value):
+                continue
+            if one.parameters:
+                for use in _uses(program, name, one.end):
+                    found.setdefault(use[1], use)
+                continue
+            called = program.resolved(one.value)
+            if re.match(r"(?:\w+::)*Device\w+\s*<", called):
+                before = found.get(called)
+                if before is None or _is_plain(one.value):
+                    found[called] = (name if before is None or _used(program, name) else before[0], called, one.start)
+    used = [one for one in found.values() if _used(program, one[0])]
+    return sorted(used or found.values(), key=lambda one: one[2])
+
+
+def _is_plain(text: str) -> bool:
+    return re.fullmatch(r"\w+", text) is not None
+
+
+def _used(program: CppProgram, name: str) -> bool:
+    """Return True if a function uses a name."""
+    inside = [(one.start, one.end) for ones in program.definitions.values() for one in ones if one.kind == "function"]
+    uses = [found.start() for found in re.finditer(rf"\b{re.escape(name)}\b", program.code)]
+    return any(start <= at < end for at in uses for start, end in inside)
+
+
+def _uses(program: CppProgram, name: str, after: int) -> list[tuple[str, str, int]]:
+    """Uses of an alias template, with all arguments."""
+    from ckwatch.cli.imports.source_text import closing
+
+    found = []
+    for use in re.finditer(rf"\b{re.escape(name)}\s*<", program.code[after:]):
+        start = after + use.start()
+        end = closing(program.code, after + use.end() - 1)
+        if end > 0:
+            called = program.resolved(program.code[start : end + 1])
+            if re.match(r"(?:\w+::)*Device\w+\s*<", called):
+                found.append((name, called, start))
+    return found
+
+
+def _operation(
+    program: CppProgram,
+    name: str,
+    place: str,
+    called: str,
+    template: ClassTemplate,
+    interface: Interface,
+    version: str,
+) -> ProgramOperation:
+    written, texts = arguments_of(called)
+    required = [one for one in template.parameters if one.default is None]
+    if not len(required) <= len(texts) <= len(template.parameters):
+        most = len(template.parameters)
+        takes = f"{most if len(required) == most else f'{len(required)} to {most}'} template arguments"
+        raise CkwatchError(
+            f"{place}: {template.name} of Composable Kernel {version} takes {takes}, not {len(texts)}",
+            "the program is written for another version of CK",
+        )
+    arguments = tuple(
+        _argument(program, parameter, text) for parameter, text in zip(template.parameters, texts, strict=False)
+    )
+    return ProgramOperation(name, place, written, template, interface, arguments)
+
+
+def _argument(program: CppProgram, parameter: CkParameter, text: str) -> TemplateArgument:
+    resolved = program.resolved(text)
+    if parameter.is_type:
+        return TemplateArgument(parameter, text, _sequence(program, resolved))
+    if parameter.kind == "bool" and (number := program.integer(text)) is not None:
+        return TemplateArgument(parameter, text, bool(number))
+    if parameter.kind in _INTEGERS:
+        return TemplateArgument(parameter, text, program.integer(text))
+    scope, separator, enumerator = resolved.rpartition("::")
+    if separator and enumerator.isidentifier():
+        return TemplateArgument(parameter, text, enumerator, scope + separator)
+    return TemplateArgument(parameter, text, program.integer(text))
+
+
+def _sequence(program: CppProgram, resolved: str) -> tuple[int, ...] | None:
+    name, texts = arguments_of(resolved)
+    if name.rpartition("::")[2] != "Sequence":
+        return None
+    numbers = [program.integer(one) for one in texts]
+    known = tuple(one for one in numbers if one is not None)
+    return known if len(known) == len(numbers) else None
+
+
+def types_of(program: CppProgram, argument: TemplateArgument | None) -> list[str]:
+    """The types behind a template argument: those of a tuple, or the one that it is."""
+    if argument is None:
+        return []
+    resolved = program.resolved(argument.text)
+    name, texts = arguments_of(resolved)
+    if name.rpartition("::")[2] in ("Tuple", "tuple"):
+        return [program.resolved(one) for one in texts]
+    return [resolved]
+
+
+def dtype_of(operation: ProgramOperation, spelled: str) -> str:
+    """The dtype of a C++ type. Raises CkwatchError for one that kernel files have no name for."""
+    found = element_type(spelled)
+    if found is None or found.lanes != 1 or found.dtype not in DTYPES:
+        raise CkwatchError(
+            f"{operation.place}: kernel files have no dtype for the elements of {operation.name}: {spelled}"
+        )
+    return found.dtype
+
+
+def layout_of(operation: ProgramOperation, spelled: str) -> str:
+    """`row` or `col`. Raises CkwatchError for another layout."""
+    name = spelled.rpartition("::")[2]
+    if name not in ("RowMajor", "ColumnMajor"):
+        raise CkwatchError(
+            f"{operation.place}: a matrix of {operation.name} has the layout {name}, not row or column major"
+        )
+    return "row" if name == "RowMajor" else "col"
+
+
+def first_named(arguments: Sequence[TemplateArgument], pattern: str) -> TemplateArgument | None:
+    """The first argument whose parameter's name matches a pattern."""
+    return next((one for one in arguments if re.fullmatch(pattern, one.parameter.name)), None)

@@ -1,0 +1,183 @@
+"""A program's device operations → a kernel file and a template."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ckwatch.cli.imports.ck_gemms import OperationText
+from ckwatch.cli.imports.ck_operations import ProgramOperation, TemplateArgument
+from ckwatch.cli.imports.cpp_program import CppProgram, Include
+from ckwatch.cli.imports.hip_workspace import Imported
+from ckwatch.workspace.toml import toml_key, toml_string, toml_value
+
+_NOT_NEEDED = re.compile(r"ck/library/(?!utility/numeric)|ck/host_utility/")
+_EXAMPLE_SIZE = 1024
+
+
+def imported_operation(
+    program: CppProgram, name: str, operations: Sequence[ProgramOperation], text: OperationText, flags: Sequence[str]
+) -> Imported:
+    """The files for operations that differ in parameters alone."""
+    kernel_file = _kernel_file(program, name, operations, text, flags)
+    template = _template(program, name, operations[0], text)
+    return Imported(name, kernel_file, template, text.open, text.notes, text.reference)
+
+
+def _kernel_file(
+    program: CppProgram, name: str, operations: Sequence[ProgramOperation], text: OperationText, flags: Sequence[str]
+) -> str:
+    called = ", ".join(one.name for one in operations)
+    lines = [f"# {called} of {program.path.name}: {operations[0].template.name} of Composable Kernel.", ""]
+    lines.append(f"template = {toml_string(name + '.hip.j2')}")
+    if "Wmma" in operations[0].template.name:
+        lines.append('archs = ["gfx1100"]  # WMMA')
+    if flags:
+        lines.append(f"flags = [{', '.join(map(toml_string, flags))}]")
+    reference = f"{name}_reference.py"
+    lines += ["", "[operation]", *(one.replace("@REFERENCE@", reference) for one in text.lines), ""]
+    if any(value is None for value in text.shape.values()) or not text.shape:
+        lines.append(f"# An example: {program.path.name} does not say its sizes.")
+    lines.append("[[shape]]")
+    lines += [f"{toml_key(key)} = {value}" for key, value in text.shape.items()]
+    if text.parameters:
+        lines += ["", "[defaults]"]
+        lines += [f"{toml_key(key)} = {toml_value(value)}" for key, value in text.parameters.items()]
+    for one in operations:
+        lines += ["", "[[instance]]", f"name = {toml_string(one.name)}"]
+        lines += [f"{toml_key(argument.name)} = {_toml_value(argument)}" for argument in one.parameters]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_value(argument: TemplateArgument) -> str:
+    value = argument.value
+    return toml_value(list(value) if isinstance(value, tuple) else value)
+
+
+def _template(program: CppProgram, name: str, operation: ProgramOperation, text: OperationText) -> str:
+    scope = re.sub(r"\W", "_", name)
+    parts = {
+        "TITLE": f"{operation.name} of {program.path.name}: {operation.template.name} of Composable Kernel.",
+        "DECLARED": "".join(f"    {one.name} ({_type(one)}): {_meaning(one)}\n" for one in operation.parameters),
+        "INCLUDES": "".join(f'#include "{one}"\n' for one in headers_needed(program.includes, operation)),
+        "SCOPE": scope if not scope[:1].isdigit() else f"_{scope}",
+        "DEFINITIONS": "".join(f"{_raw(one)}\n\n" for one in _definitions(program, operation, text)),
+        "CALLED": operation.called,
+        "ARGUMENTS": ",\n".join(f"        {_argument(one, text)}" for one in operation.arguments),
+        "INPUTS": ", ".join(text.inputs),
+        "OUTPUTS": ", ".join(text.outputs),
+        "REFUSED": "".join(_REFUSAL.replace("@CONDITION@", one) for one in text.refused) + _rest_of_k(operation),
+        "CALL": ",\n".join(f"        {one}" for one in text.call),
+        "CHECKS": "".join(f"    {{{{ check_not_null({one}) }}}}\n" for one in (*text.inputs, *text.outputs)),
+    }
+    return re.sub(r"@([A-Z]+)@", lambda found: parts[found[1]], _TEMPLATE)
+
+
+_REFUSAL = """\
+    if (@CONDITION@) {
+        fprintf(stderr, "{{ KERNEL_NAME }}: not supported: @CONDITION@\\n");
+        return -23;
+    }
+"""
+
+_TEMPLATE = """\
+{#-
+    @TITLE@
+
+@DECLARED@-#}
+{{ header("ck") }}
+@INCLUDES@
+#include <array>
+#include <exception>
+
+{{ globals("ck") }}
+namespace @SCOPE@ {
+
+@DEFINITIONS@using DeviceOperation =
+    @CALLED@<
+@ARGUMENTS@>;
+
+}  // namespace @SCOPE@
+
+extern "C" PT_EXPORT {{ def_kernel(inputs=[@INPUTS@], outputs=[@OUTPUTS@]) }} {
+    using namespace @SCOPE@;
+@REFUSED@    @SCOPE@::DeviceOperation operation;
+    const auto argument = operation.MakeArgumentPointer(
+@CALL@);
+    if (!operation.IsSupportedArgument(argument.get())) {
+        fprintf(stderr, "{{ KERNEL_NAME }}: not supported: the instance does not support these sizes\\n");
+        return -23;
+    }
+    if (workspace_size) {
+        *workspace_size = operation.GetWorkSpaceSize(argument.get());
+        return 0;
+    }
+@CHECKS@    operation.SetWorkSpacePointer(argument.get(), workspace, StreamConfig{stream});
+    (void)hipGetLastError();  // an older error is not this launch's
+    try {
+        operation.MakeInvokerPointer()->Run(argument.get(), StreamConfig{stream});
+    } catch (const std::exception& error) {
+        fprintf(stderr, "{{ KERNEL_NAME }}: %s\\n", error.what());
+        return -23;
+    }
+    return hipGetLastError();
+}
+"""
+
+
+def _rest_of_k(operation: ProgramOperation) -> str:
+    """The condition on K that not all of CK's operations check: without padding they leave out a part of a tile."""
+    names = {one.name for one in operation.parameters}
+    if not {"GemmSpec", "KPerBlock"} <= names:
+        return ""
+    condition = _REFUSAL.replace("@CONDITION@", "K % {{ KPerBlock }} != 0")
+    return f'{{%- if "K" not in GemmSpec %}}\n{condition}{{%- endif %}}\n'
+
+
+def headers_needed(includes: Sequence[Include], operation: ProgramOperation) -> list[str]:
+    """CK's headers that the program includes, without those of its host code, and the operation's own."""
+    named = [one.name for one in includes if one.name.startswith("ck/") and not _NOT_NEEDED.match(one.name)]
+    return list(dict.fromkeys((*named, operation.template.header)))
+
+
+def _definitions(program: CppProgram, operation: ProgramOperation, text: OperationText) -> list[str]:
+    """The program's definitions that the template's C++ mentions."""
+    kept = [one.text for one in operation.arguments if one.value is None and one.parameter.name not in text.hooks]
+    mentioned = " ".join((operation.called, *kept, *(one.scope for one in operation.arguments), *text.call))
+    return [one.text.strip() for one in program.needed(mentioned, lambda name: name in ("S", "Tuple"))]
+
+
+def _raw(text: str) -> str:
+    return f"{{% raw %}}{text}{{% endraw %}}" if re.search(r"\{[{%#]", text) else text
+
+
+def _argument(one: TemplateArgument, text: OperationText) -> str:
+    hook = text.hooks.get(one.parameter.name)
+    if hook is not None:
+        return f"/* {one.parameter.name} */ {hook}"
+    if one.value is None:
+        return f"/* {one.parameter.name} */ {_raw(one.text)}"
+    if one.scope:
+        return f"/* {one.parameter.name} */ {one.scope}{{{{ {one.name} }}}}"
+    return f'{{{{ template_argument("{one.name}") }}}}'
+
+
+def _type(one: TemplateArgument) -> str:
+    if isinstance(one.value, bool):
+        return "true or false"
+    if isinstance(one.value, int):
+        return "integer"
+    return "string" if isinstance(one.value, str) else "array of integers"
+
+
+def _meaning(one: TemplateArgument) -> str:
+    if one.scope:
+        return f"an enumerator of {one.scope.removesuffix('::').rpartition('::')[2]}"
+    return "as CK's template parameter"
+
+
+def kernel_names(path: Path, groups: Sequence[Sequence[ProgramOperation]]) -> list[str]:
+    """A name for each group of operations: the file's, with the operation's if there are several."""
+    stem = re.sub(r"[^\w.-]+", "_", path.stem)
+    return [stem] if len(groups) == 1 else [f"{stem}_{one[0].name}" for one in groups]

@@ -1,0 +1,345 @@
+"""`ckwatch import cpp`: what follows from a program of Composable Kernel, against headers that are as small as can be."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ckwatch.cli import main
+from ckwatch.cli.imports.ck_gemms import epilogue_steps
+from ckwatch.cli.imports.cpp_program import CppProgram, read_program
+from ckwatch.cli.imports.element_functions import ElementFunctions, UntranslatableError
+from ckwatch.model.errors import CkwatchError
+from ckwatch.workspace.loading import load_workspace
+
+Capture = pytest.CaptureFixture[str]
+
+INTERFACES = """\
+namespace ck { namespace tensor_operation { namespace device {
+template <typename ALayout, typename BLayout, typename CLayout, typename ADataType, typename BDataType,
+          typename CDataType, typename AOp, typename BOp, typename COp>
+struct DeviceProduct : public BaseOperator
+{
+    virtual std::unique_ptr<BaseArgument>
+    MakeArgumentPointer(const void* p_a, const void* p_b, void* p_c, ck::index_t M, ck::index_t N, ck::index_t K,
+                        ck::index_t StrideA, ck::index_t StrideB, ck::index_t StrideC, ck::index_t KSplit,
+                        AOp a_element_op, BOp b_element_op, COp c_element_op) = 0;
+};
+template <typename ALayout, typename BLayout, typename DsLayout, typename ELayout, typename ADataType,
+          typename BDataType, typename DsDataType, typename EDataType, typename AOp, typename BOp, typename CDEOp>
+struct DeviceProductMultipleD : public BaseOperator
+{
+    virtual std::unique_ptr<BaseArgument>
+    MakeArgumentPointer(const void* p_a, const void* p_b, std::array<const void*, NumDTensor> p_ds, void* p_e,
+                        ck::index_t M, ck::index_t N, ck::index_t K, ck::index_t StrideA, ck::index_t StrideB,
+                        std::array<ck::index_t, NumDTensor> StrideDs, ck::index_t StrideE,
+                        AOp a_element_op, BOp b_element_op, CDEOp cde_element_op) = 0;
+};
+}}}
+"""
+OPERATIONS = """\
+#include "ck/tensor_operation/gpu/device/interfaces.hpp"
+namespace ck { namespace tensor_operation { namespace device {
+template <typename ALayout, typename BLayout, typename CLayout,
+          typename ADataType, typename BDataType, typename CDataType, typename AccDataType,
+          typename AElementwiseOperation, typename BElementwiseOperation, typename CElementwiseOperation,
+          GemmSpecialization GemmSpec, index_t BlockSize, index_t KPerBlock, typename Lengths, bool ExtraM,
+          PipelineVersion PipelineVer = PipelineVersion::v1>
+struct DeviceProduct_Xdl : public DeviceProduct<ALayout, BLayout, CLayout, ADataType, BDataType, CDataType,
+                                                AElementwiseOperation, BElementwiseOperation, CElementwiseOperation>
+{
+};
+template <typename ALayout, typename BLayout, typename DsLayout, typename ELayout,
+          typename ADataType, typename BDataType, typename DsDataType, typename EDataType, typename AccDataType,
+          typename AElementwiseOperation, typename BElementwiseOperation, typename CDEElementwiseOperation,
+          index_t BlockSize>
+struct DeviceProductMultipleD_Xdl
+    : public DeviceProductMultipleD<ALayout, BLayout, DsLayout, ELayout, ADataType, BDataType, DsDataType, EDataType,
+                                    AElementwiseOperation, BElementwiseOperation, CDEElementwiseOperation>
+{
+};
+}}}
+"""
+COMMON = """\
+#pragma once
+#include "ck/ck.hpp"
+#include "ck/tensor_operation/gpu/device/operations.hpp"
+#include "ck/library/utility/host_tensor.hpp"
+template <ck::index_t... Is>
+using S = ck::Sequence<Is...>;
+using F16 = ck::half_t;
+using Row = ck::tensor_layout::gemm::RowMajor;
+using Col = ck::tensor_layout::gemm::ColumnMajor;
+namespace ew = ck::tensor_operation::element_wise;
+using PassThrough = ew::PassThrough;
+struct ProblemSize final { ck::index_t M = 3840; ck::index_t N = 4'096; ck::index_t K = 64 * 4; ck::index_t StrideA = -1; };
+"""
+PLAIN = """\
+#include "common.hpp"
+using ADataType = F16;
+typedef float AccDataType;
+#ifdef BY_COLUMNS
+using BLayout = Col;
+#else
+using BLayout = Row;
+#endif
+static constexpr auto GemmDefault = ck::tensor_operation::device::GemmSpecialization::MNKPadding;
+constexpr int block = 64 * 4;
+// using DeviceGemm = ck::tensor_operation::device::DeviceOld<1>;
+using DeviceGemm = ck::tensor_operation::device::DeviceProduct_Xdl
+// ####| ALayout|
+    <Row, BLayout, Row, ADataType, F16, F16, AccDataType, PassThrough, PassThrough, PassThrough, GemmDefault,
+     block, 32, S<4, block / 4, 1>, 1, ck::PipelineVersion::v2>;
+#include "run.inc"
+int main() { return run(); }
+"""
+RUN = "int run() { ProblemSize size; DeviceGemm gemm; return 0; }\n"
+FUSED = """\
+#include "common.hpp"
+using Epilogue = ew::AddAddFastGelu;
+using DeviceGemm = ck::tensor_operation::device::DeviceProductMultipleD_Xdl<
+    Row, Col, ck::Tuple<Row, Row>, Row, F16, F16, ck::Tuple<F16, float>, F16, float, PassThrough, PassThrough, Epilogue, 256>;
+int main() { ck::index_t StrideD0 = 0; ck::index_t StrideD1 = 4096; DeviceGemm gemm; }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    device = tmp_path / "headers/ck/tensor_operation/gpu/device"
+    device.mkdir(parents=True)
+    (tmp_path / "headers/ck/ck.hpp").write_text("")
+    (device / "interfaces.hpp").write_text(INTERFACES)
+    (device / "operations.hpp").write_text(OPERATIONS)
+    (tmp_path / "common.hpp").write_text(COMMON)
+    (tmp_path / "run.inc").write_text(RUN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(text: str, *words: str, status: int = 0) -> None:
+    Path("program.cpp").write_text(text)
+    assert main(["import", "cpp", "program.cpp", "-I", "headers", "--out", "ws", *words]) == status
+
+
+def kernel_file(name: str = "program") -> dict[str, Any]:
+    return tomllib.loads(Path(f"ws/kernels/{name}.kernel.toml").read_text())
+
+
+def read(text: str, **macros: str) -> CppProgram:
+    return read_program(Path("x.cpp"), {Path("x.cpp"): text}.__getitem__, [], macros)
+
+
+def test_a_plain_gemm_leaves_nothing_open(folder: Path, capsys: Capture) -> None:
+    run(PLAIN)
+    assert "nothing is open" in capsys.readouterr().out
+    found = kernel_file()
+    assert found["operation"] == {
+        "kind": "gemm", "a": {"dtype": "f16", "layout": "row"}, "b": {"dtype": "f16", "layout": "row"},
+        "c": {"dtype": "f16", "layout": "row"},
+    }  # fmt: skip
+    assert found["shape"] == [{"M": 3840, "N": 4096, "K": 256}]
+    assert found["instance"] == [{
+        "name": "DeviceGemm", "GemmSpec": "MNKPadding", "BlockSize": 256, "KPerBlock": 32, "Lengths": [4, 64, 1],
+        "ExtraM": True, "PipelineVer": "v2",
+    }]  # fmt: skip
+    template = (folder / "ws/templates/program.hip.j2").read_text()
+    assert "using AccDataType" not in template
+    assert "typedef float AccDataType;" in template
+    assert "/* PipelineVer */ ck::PipelineVersion::{{ PipelineVer }}>" in template
+    assert "/* KSplit */ kBatch" in template
+    assert "host_tensor" not in template
+    workspace = load_workspace(folder / "ws")
+    assert not [one for one in workspace.diagnostics if one.severity.name == "ERROR"]
+
+
+def test_branches_follow_macros(folder: Path) -> None:
+    run(PLAIN, "-D", "BY_COLUMNS")
+    assert kernel_file()["operation"]["b"] == {"dtype": "f16", "layout": "col"}
+    assert kernel_file()["flags"] == ["-DBY_COLUMNS"]
+
+
+def test_an_epilogue_of_ck_is_a_chain_of_steps(folder: Path) -> None:
+    run(FUSED)
+    operation = kernel_file()["operation"]
+    assert operation["epilogue"] == ["D0", "D1", "gelu_tanh"]
+    assert operation["operands"] == {
+        "D0": {"does": "add", "per": "column", "dtype": "f16"},
+        "D1": {"does": "add", "per": "element", "dtype": "f32", "layout": "row"},
+    }
+    template = (folder / "ws/templates/program.hip.j2").read_text()
+    assert "/* StrideDs */ std::array<ck::index_t, 2>{ 0, LD_D1 }" in template
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "steps"),
+    [
+        ("AddAddFastGelu", ["D0", "D1"], ["D0", "D1", "gelu_tanh"]),
+        ("MultiplyAdd", ["D0", "D1"], ["D0", "D1"]),
+        ("AddRelu", ["D"], ["D", "relu"]),
+        ("Relu", [], ["relu"]),
+        ("AddHardswish", ["D"], None),
+        ("AddAdd", ["D"], None),
+        ("Add", ["D0", "D1"], None),
+    ],
+)
+def test_names_of_epilogues(name: str, operands: list[str], steps: list[str] | None) -> None:
+    assert epilogue_steps(name, operands) == steps
+
+
+OWN = """\
+struct Epilogue {
+    Epilogue(float alpha, float beta) : alpha_(alpha), beta_{beta} {}
+    template <typename E, typename C, typename D0, typename D1>
+    __host__ __device__ void operator()(E& e, const C& c, const D0& d0, const D1& d1) const {
+        // e = c;
+        const float x = alpha_ * ck::type_convert<float>(c + d0) + beta_ * static_cast<float>(d1);
+        e = x > 0.f ? x : ck::half_t{0};
+    }
+    float alpha_;
+    float beta_;
+};
+"""
+
+
+def test_an_epilogue_of_the_program_becomes_a_reference(folder: Path) -> None:
+    text = FUSED.replace("using Epilogue = ew::AddAddFastGelu;", OWN)
+    run(text.replace("DeviceGemm gemm;", "float beta = 2.5f; auto op = Epilogue{0.5, beta};"))
+    operation = kernel_file()["operation"]
+    assert operation["reference"] == "program_reference.py:outputs"
+    module: dict[str, Any] = {}
+    exec((folder / "ws/kernels/program_reference.py").read_text(), module)  # noqa: S102
+    x, w, d0, d1 = np.eye(2), np.array([[1.0, -6], [3, 4]]), np.array([1.0, 2]), np.array([[0.0, 1], [2, 3]])
+    right = np.maximum(0.5 * (x @ w + d0) + 2.5 * d1, 0)
+    assert np.array_equal(module["outputs"](X=x, W=w, D0=d0, D1=d1), right)
+    template = (folder / "ws/templates/program.hip.j2").read_text()
+    assert "/* cde_element_op */ Epilogue{ 0.5f, 2.5f }" in template
+
+
+@pytest.mark.parametrize(
+    ("body", "right"),
+    [
+        ("e = c * d;", 6),
+        ("const auto y = c + d; e = y; e -= 1.5f;", 3.5),
+        ("e = c > d ? c : c < 0 ? 1 : ck::math::max(d, 7.0f);", 7),
+        ("Other{}(e, c); e = e + d;", 7),
+        ("Other{}.template operator()<float, float>(e, d);", 6),
+        ("float y; for (;;) y = c; e = y;", None),
+        ("e = unknown(c);", None),
+        ("if (c > 0) e = c;", None),
+        ("", None),
+    ],
+)
+def test_operations_on_elements_are_translated_or_not(body: str, right: float | None) -> None:
+    texts = {
+        "Own": f"struct Own {{ void operator()(float& e, float c, float d) const {{ {body} }} }};",
+        "Other": "struct Other { void operator()(float& y, const float& x) const { y = 2 * x; } };",
+    }
+    functions = ElementFunctions(texts.get, {})
+    if right is None:
+        with pytest.raises(UntranslatableError):
+            functions.add("Own", 2)
+        return
+    functions.add("Own", 2)
+    module: dict[str, Any] = {"np": np}
+    exec("\n".join(functions.texts.values()), module)  # noqa: S102
+    assert module["Own"](2.0, 3.0) == right
+
+
+def test_an_epilogue_that_is_not_translated_is_left_open(folder: Path, capsys: Capture) -> None:
+    run(
+        FUSED.replace(
+            "using Epilogue = ew::AddAddFastGelu;", "struct Epilogue { void operator()(float& e, float c); };"
+        )
+    )
+    assert "1 line open" in capsys.readouterr().out
+    assert kernel_file()["operation"]["reference"] == "?"
+    errors = [one for one in load_workspace(folder / "ws").diagnostics if one.severity.name == "ERROR"]
+    assert [one.code for one in errors] == ["kernel-file/open-place"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("int main() {}", "names no device operation of Composable Kernel"),
+        ("__global__ void scale(float* y) {}", "`ckwatch import hip program.cpp` takes those"),
+        (PLAIN.replace("DeviceProduct_Xdl", "DeviceProduct_Xdk"), "program.cpp:12: Composable Kernel in headers"),
+        (PLAIN.replace("GemmDefault,\n", "GemmDefault, 1, 2,\n"), "takes 15 to 16 template arguments, not 18"),
+        (
+            PLAIN.replace("using ADataType = F16", "using ADataType = ck::pk_i4_t"),
+            "no dtype for the elements of DeviceGemm",
+        ),
+        (PLAIN.replace("common.hpp", "not_there.hpp"), "program.cpp:1: there is no not_there.hpp"),
+        ('#include "ck/none.hpp"\n' + PLAIN, "program.cpp:1: Composable Kernel in headers has no header ck/none.hpp"),
+        ("#ifndef INT4\n#error only with INT4\n#endif\n" + PLAIN, "program.cpp:2: #error only with INT4"),
+    ],
+)
+def test_what_cannot_be_imported_is_one_sentence(folder: Path, capsys: Capture, text: str, message: str) -> None:
+    run(text, status=2)
+    shown = capsys.readouterr().err.replace(f"{folder}/", "")
+    assert message in shown
+    assert not (folder / "ws").exists()
+
+
+def test_files_that_are_there_are_kept(folder: Path, capsys: Capture) -> None:
+    run(PLAIN)
+    run(PLAIN, status=2)
+    assert "already there" in capsys.readouterr().err
+    run(PLAIN, "--force")
+
+
+def test_operations_that_differ_in_parameters_are_instances(folder: Path) -> None:
+    second = PLAIN[PLAIN.index("\nusing DeviceGemm") : PLAIN.index('#include "run.inc"')]
+    second = second.replace("DeviceGemm", "Small").replace("block, 32", "64, 16")
+    text = PLAIN.replace('#include "run.inc"', second).replace("return run();", "DeviceGemm one; Small two; ")
+    run(text)
+    assert [(one["name"], one["KPerBlock"]) for one in kernel_file()["instance"]] == [("DeviceGemm", 32), ("Small", 16)]
+    run(text, "--operation", "Small", "--force")
+    assert [one["name"] for one in kernel_file()["instance"]] == ["Small"]
+    run(text, "--operation", "Smal", "--force", status=2)
+
+
+def test_only_operations_that_are_used_count(folder: Path) -> None:
+    second = PLAIN[PLAIN.index("\nusing DeviceGemm") : PLAIN.index('#include "run.inc"')].replace(
+        "DeviceGemm", "Unused"
+    )
+    run(PLAIN.replace('#include "run.inc"', second.replace("block, 32", "64, 16") + '#include "run.inc"'))
+    assert [one["name"] for one in kernel_file()["instance"]] == ["DeviceGemm"]
+
+
+def test_json(folder: Path, capsys: Capture) -> None:
+    run(PLAIN, "--json")
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["open"] == {"program": {}}
+    assert len(answer["files"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "resolved"),
+    [
+        ("using A = B; using B = ck::half_t;", "ck::half_t"),
+        ("namespace d = ck::device; using A = d::Thing;", "ck::device::Thing"),
+        ("template <int... Is> using S = ck::Sequence<Is...>; using A = S<1, 2>;", "ck::Sequence<1, 2>"),
+        ("template <int N, typename T = int> using S = X<T, N>; using A = S<3>;", "X<int, 3>"),
+        ("#define A B\n", "B"),
+        ("#if V > 2 && defined(W)\nusing A = x;\n#elif V\nusing A = y;\n#else\nusing A = z;\n#endif\n", "y"),
+        ("#if 0\n#if 1\nusing A = x;\n#else\nusing A = y;\n#endif\n#else\nusing A = z;\n#endif\n", "z"),
+        ("/* using A = x; */ const char* s = \"using A = y;\"; using A = z;", "z"),
+        ("struct Y { using A = x; }; void f() { g(); } using A = z;", "z"),
+        ("using ns::A;", "ns::A"),
+    ],
+)  # fmt: skip
+def test_names_are_resolved(text: str, resolved: str) -> None:
+    assert read(text, V="2").resolved("A") == resolved
+
+
+def test_errors_name_the_file_that_was_included(tmp_path: Path) -> None:
+    (tmp_path / "inner.hpp").write_text("\n\n#error no\n")
+    path = tmp_path / "outer.cpp"
+    path.write_text('int a;\n#include "inner.hpp"\n')
+    with pytest.raises(CkwatchError, match=r"inner\.hpp:3: #error no"):
+        read_program(path, lambda one: one.read_text(), [], {})
