@@ -10,9 +10,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ckwatch.cli.imports.hip_kernels import Access, HipKernel, KernelParameter, KernelTemplateParameter
+from ckwatch.cli.imports.hip_kernels import HipKernel, KernelParameter, KernelTemplateParameter
 from ckwatch.cli.imports.hip_types import element_type, is_size, runtime_type
 from ckwatch.cli.imports.launches import KernelLaunch
+from ckwatch.cli.imports.pointer_uses import Access
 from ckwatch.cli.imports.source_text import Constants
 from ckwatch.model.tensors import DTYPES, names_in, parse_size
 from ckwatch.workspace.parameters import RESERVED
@@ -83,6 +84,7 @@ class _Plan:
     arguments: list[str] = field(default_factory=list)
     parameters: dict[str, str] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
+    remarks: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
 
@@ -126,7 +128,7 @@ def _plan(
     for one in kernel.templates:
         _set_template_parameter(plan, kernel, one, chosen)
     for parameter in kernel.parameters:
-        _add_parameter(plan, kernel, parameter, constants)
+        _add_parameter(plan, kernel, parameter, constants, chosen)
     for size in chosen.sizes if chosen is not None else ():
         if size not in plan.sizes:
             plan.sizes.append(size)
@@ -174,13 +176,24 @@ def _set_template_parameter(
     elif one.name in plan.answers:
         given = plan.answers[one.name]
         plan.used.add(one.name)
+    elif launch is not None and one.name in launch.choices:
+        plan.remarks[one.name] = launch.choices[one.name]
     plan.parameters[one.name] = OPEN if given is None else given
     if given is None:
         plan.comments[one.name] = plan.asked[one.name].text
 
 
-def _add_parameter(plan: _Plan, kernel: HipKernel, one: KernelParameter, constants: Constants) -> None:
+def _add_parameter(
+    plan: _Plan, kernel: HipKernel, one: KernelParameter, constants: Constants, launch: KernelLaunch | None
+) -> None:
     name = _argument(one.name)
+    if launch is not None and one.name in launch.arguments:
+        if launch.arguments[one.name] != "nullptr":
+            one = replace(one, default=launch.arguments[one.name])
+        elif one.const:
+            one = replace(one, default="nullptr")
+        if name in launch.sizes:
+            name += "_argument"
     kind = constants.resolved(one.type)
     kind = plan.parameters.get(kind, kind)
     if one.pointers == 1 and one.plain:
@@ -203,7 +216,7 @@ def _add_expression(plan: _Plan, one: KernelParameter, name: str) -> None:
     stars = "*" * one.pointers
     text = f"say the argument {one.name}: C++ of type {one.type}{stars}, in terms of sizes and tensors"
     given = plan.answers.get(one.name, one.default)
-    if one.default is None:
+    if given is None:
         given = plan.answer(one.name, text)
     else:
         plan.used.add(one.name)
@@ -235,15 +248,19 @@ def _add_tensor(plan: _Plan, kernel: HipKernel, one: KernelParameter, name: str,
 
 def _set_role(plan: _Plan, kernel: HipKernel, tensor: _Tensor) -> None:
     access = tensor.parameter.access
+    key = f"{tensor.name}.in_out"
     if access is Access.READ:
         tensor.output = False
-    elif access is not Access.WRITE:
-        tensor.in_out = OPEN
-    if tensor.in_out is None:
+    if access in (Access.BOTH, Access.OWN) and key not in plan.answers:
+        tensor.in_out = "true" if access is Access.BOTH else "false"
+        plan.remarks[key] = f"{kernel.name} reads its elements before it writes them"
         return
-    uses = "reads and writes" if access is Access.BOTH else "hands on"
-    text = f"say true if {kernel.name}, which {uses} {tensor.name}, reads elements that it has not written, else false"
-    given = plan.answer(f"{tensor.name}.in_out", text)
+    if access in (Access.READ, Access.WRITE):
+        return
+    text = (
+        f"say true if {kernel.name}, which hands on {tensor.name}, reads elements that it has not written, else false"
+    )
+    given = plan.answer(key, text)
     if given not in (None, "true", "false"):
         raise AnswerError(f"{tensor.name}.in_out = {given}: true or false is wanted")
     tensor.in_out = given or OPEN
@@ -337,7 +354,12 @@ def _tensor_lines(plan: _Plan, tensor: _Tensor, known_keys: Collection[str]) -> 
     )
     if tensor.in_out is not None:
         written = tensor.in_out if tensor.in_out != OPEN else None
-        line = f"in_out = {written}" if written else _open_line("in_out", OPEN, plan.asked[f"{tensor.name}.in_out"])
+        remark = plan.remarks.get(f"{tensor.name}.in_out")
+        line = (
+            f"in_out = {written}" + (f"  # {remark}" if remark else "")
+            if written
+            else _open_line("in_out", OPEN, plan.asked[f"{tensor.name}.in_out"])
+        )
         if "in_out" in known_keys:
             lines += [line] if written != "false" else []
         elif written != "false":
@@ -382,7 +404,11 @@ def _instances(
     types = [one.name for one in kernel.templates if one.is_type]
     found = [first]
     for launch in (_in_arguments(kernel, one) for one in launches[1:]):
-        if not launch.is_complete or any(launch.templates.get(name) != first[name] for name in types):
+        if (
+            not launch.is_complete
+            or launch.arguments != launches[0].arguments
+            or any(launch.templates.get(name) != first[name] for name in types)
+        ):
             continue
         own = {**launch.templates, "Grid": launch.grid, "Block": launch.block, "SharedBytes": launch.shared}
         values = {key: plan.answers.get(key) or own.get(key) or value for key, value in first.items()}
@@ -405,9 +431,10 @@ def _instances(
 def _value_line(plan: _Plan, key: str, value: str) -> str:
     if value == OPEN and key in plan.comments:
         return f'{toml_key(key)} = "?"  # ckwatch: {plan.comments[key]}'
-    if value in ("true", "false") or re.fullmatch(r"-?\d{1,18}", value):
-        return f"{toml_key(key)} = {value}" if key not in LAUNCH else f"{toml_key(key)} = {toml_string(value)}"
-    return f"{toml_key(key)} = {toml_string(value)}"
+    remark = f"  # {plan.remarks[key]}" if key in plan.remarks else ""
+    if key not in LAUNCH and (value in ("true", "false") or re.fullmatch(r"-?\d{1,18}", value)):
+        return f"{toml_key(key)} = {value}{remark}"
+    return f"{toml_key(key)} = {toml_string(value)}{remark}"
 
 
 def _template(plan: _Plan, kernel: HipKernel, source: KernelSource) -> str:
