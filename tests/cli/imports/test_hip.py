@@ -177,18 +177,32 @@ def test_brackets_and_lists() -> None:
 
 
 def test_what_is_open_is_an_error_at_its_place(source: Path, capsys: Capture) -> None:
-    run(str(source), "scale", "--json")
+    source.write_text("""__global__ void gather(float* out,  // [rows, n...]
+    const float* x, const int* table, int n, int row_stride) {
+  for (int i = threadIdx.x; i < n; i += 64) store(&out[blockIdx.x * n + i], x[table[i] * row_stride]);
+}
+void f(int rows) { gather<<<rows, 64>>>(out, x, table, n, s); }
+""")
+    run(str(source), "--json")
     answer = json.loads(capsys.readouterr().out)
-    assert set(answer["open"]["scale"]) == {"out", "x"}
+    assert set(answer["open"]["gather"]) == {"out", "out.in_out", "x", "row_stride"}
     root = Path.cwd()
     workspace = load_workspace(root)
     assert not list(workspace.units)
-    lines = (root / "kernels/scale.kernel.toml").read_text().splitlines()
+    lines = (root / "kernels/gather.kernel.toml").read_text().splitlines()
     for one in workspace.errors:
         assert one.code == "kernel-file/open-place"
-        assert lines[one.span.start.line][one.span.start.column :].startswith('["?"]')
-        assert "the source says: [rows, n]" in one.message
-    assert len(workspace.errors) == 2
+        assert lines[one.span.start.line][one.span.start.column :].startswith(('["?"]', '"?"'))
+    assert len(workspace.errors) == 4
+    assert "the source says: [rows, n...]" in workspace.errors[1].message + workspace.errors[2].message
+
+
+def test_sizes_follow_from_indices(source: Path) -> None:
+    run(str(source), "scale", "--set", "T=__half")
+    text = Path("kernels/scale.kernel.toml").read_text()
+    assert text.count('sizes = ["(count / n)", "n"]  # from `') == 2
+    (unit,) = load_workspace(Path.cwd()).units
+    assert [tensor.dtype for tensor in unit.kernel.operation.tensors] == ["f16", "f16"]
 
 
 def test_answers_make_a_unit(source: Path, capsys: Capture) -> None:
@@ -260,7 +274,10 @@ def test_stand_ins_bring_what_they_include() -> None:
 
 LAUNCHES = """
 template <typename scalar_t, scalar_t (*ACT)(const scalar_t&), bool FIRST>
-__global__ void gate(scalar_t* out, const scalar_t* in, int d, uint3 fast) { out[0] = ACT(in[0]); }
+__global__ void gate(scalar_t* out, const scalar_t* in, int d, uint3 fast) {
+  for (int i = threadIdx.x; i < d; i += blockDim.x)
+    out[blockIdx.x * d + i] = ACT(LDG(&in[blockIdx.x * 2 * d + i])) * in[blockIdx.x * 2 * d + d + i];
+}
 struct config { dim3 grid, block; size_t bytes; hipStream_t stream; };
 #define GATE(ACT_FN, IS_FIRST)                                        \\
   int d = in.size(-1) / 2;                                            \\
@@ -323,8 +340,10 @@ void f(int n) { DISPATCH_BY_TYPE(x.dtype(), CALL) }
 def test_a_dispatched_type_is_that_of_the_unit(source: Path, capsys: Capture) -> None:
     source.write_text(LAUNCHES)
     run(str(source), "gate", "--json")
-    assert set(json.loads(capsys.readouterr().out)["open"]["gate"]) == {"out", "in_"}
+    assert set(json.loads(capsys.readouterr().out)["open"]["gate"]) == set()
     text = Path("kernels/gate.kernel.toml").read_text()
-    assert 'scalar_t = "c10::Half"  # line 13 is in MY_DISPATCH_FLOATING_TYPES, which has more types' in text
+    assert 'scalar_t = "c10::Half"  # line 16 is in MY_DISPATCH_FLOATING_TYPES, which has more types' in text
     assert 'name = "c10_Half_act_gelu_c10_Half_false"' in text
     assert text.count('dtype = "f16"') == 2
+    assert 'sizes = ["tokens", "2 * d"]' in text
+    assert 'sizes = ["tokens", "d"]' in text

@@ -72,7 +72,8 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class HipKernel:
-    """A `__global__` function. `start` and `end` are offsets of the whole definition."""
+    """A `__global__` function. `start` and `end` are offsets of the whole definition, `body` are its statements
+    without comments, from `body_line` on."""
 
     name: str
     scope: tuple[str, ...]
@@ -84,6 +85,8 @@ class HipKernel:
     launches: tuple[Launch, ...] = ()
     start: int = 0
     end: int = 0
+    body: str = ""
+    body_line: int = 0
 
 
 def hip_kernels(text: str) -> list[HipKernel]:
@@ -120,6 +123,8 @@ def _kernel(text: str, code: str, start: int) -> HipKernel | None:
         dynamic_shared=_DYNAMIC_SHARED.search(inside) is not None,
         start=begin,
         end=body_end,
+        body=inside,
+        body_line=line_of(code, body.end()),
     )
 
 
@@ -205,9 +210,9 @@ def _without_directives(code: str) -> str:
 
 
 def _note(behind: str) -> str:
-    """The comment on a parameter's own line."""
-    found = re.match(r"[ \t,){]*(?://+|/\*)[!/<*]*[ \t]*([^\n]*?)[ \t]*(?:\*/|\n|$)", behind)
-    return found[1].strip() if found else ""
+    """The comment on a parameter's own line, and lines below it that only go on with it."""
+    found = re.match(r"[ \t,){]*(?://+|/\*)[!/<*]*[ \t]*([^\n]*?)[ \t]*(?:\*/|\n|$)((?:[ \t]*//[^\n]*\n)*)", behind)
+    return one_line(found[1] + " " + re.sub(r"^[ \t]*/+", " ", found[2], flags=re.MULTILINE)) if found else ""
 
 
 def _parameter(number: int, declared: str, default: str | None, note: str, body: str, code: str) -> KernelParameter:

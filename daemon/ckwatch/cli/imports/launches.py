@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import lcm
 
 from ckwatch.cli.imports.callers import bindings, dispatched_type, function_start, pointee
 from ckwatch.cli.imports.hip_kernels import HipKernel, KernelParameter, Launch
@@ -35,7 +36,8 @@ class KernelLaunch:
 
     None stands for what cannot be known; `why` says it, by `Grid`, `Block`, `SharedBytes` or a template parameter.
     `arguments` are those that are no tensors, sizes or numbers at run time; `choices` say of a template parameter that
-    its value is one of several.
+    its value is one of several. `multiples` are numbers that must divide sizes, by the code around the launch, and
+    `checks` those of its conditions whose number is not known.
     """
 
     line: int
@@ -47,6 +49,8 @@ class KernelLaunch:
     why: Mapping[str, str] = field(default_factory=dict)
     arguments: Mapping[str, str] = field(default_factory=dict)
     choices: Mapping[str, str] = field(default_factory=dict)
+    multiples: Mapping[str, int] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -105,7 +109,10 @@ def kernel_launch(
         except _UnknownError:
             continue
     chosen = {name: f"line {launch.line} is in {macro}, which has more types" for name, macro in scope.choices.items()}
-    return KernelLaunch(launch.line, grid, block, shared, templates, tuple(scope.sizes), why, arguments, chosen)
+    multiples, checks = scope.multiples()
+    return KernelLaunch(
+        launch.line, grid, block, shared, templates, tuple(scope.sizes), why, arguments, chosen, multiples, checks
+    )
 
 
 def _region(text: str, code: str, start: int) -> str:
@@ -217,6 +224,24 @@ class _Scope:
         if triple:
             text = self._triple(text)
         return ", ".join(_unwrapped(self._said(one, 0)) for one in elements(text))
+
+    def multiples(self) -> tuple[dict[str, int], tuple[str, ...]]:
+        """Numbers that divide sizes by a check such as `n % 8 == 0`, and checks whose number is not known."""
+        found: dict[str, int] = {}
+        unknown: list[str] = []
+        for one in re.finditer(r"(?<![\w.>)*/+-])\s*(\w+)\s*%\s*(\w+)\s*==\s*0\b", self._region):
+            name = self._passed.get(one[1], one[1])
+            if name not in self.sizes and one[1] not in self._passed:
+                continue
+            try:
+                number = self.constant(one[2])
+            except _UnknownError:
+                number = one[2]
+            if number.isdigit() and int(number):
+                found[name] = lcm(found.get(name, 1), int(number))
+            elif number != "0":
+                unknown.append(f"the file checks `{one_line(one[0])}`")
+        return found, tuple(dict.fromkeys(unknown))
 
     def constant(self, text: str) -> str:
         """A template argument that is written out. Raises _UnknownError."""

@@ -13,7 +13,7 @@ from enum import StrEnum
 from ckwatch.cli.imports.source_text import closing, split_list
 
 _DEPTH = 5
-_LOADS = re.compile(r"\b(?:__ldg|__builtin_nontemporal_load|\w*_LDG|ldg|__ldcs|__ldcg)$")
+_LOADS = re.compile(r"\b(?:\w*(?:LDG|ldg)|__builtin_nontemporal_load|__ldcs|__ldcg)$")
 _ATOMIC = re.compile(r"\batomic\w+$|\bunsafeAtomicAdd$|\b__hip_atomic_(?:fetch_\w+|exchange)$")
 _OPERATOR = re.compile(r"\s*(=(?!=)|[-+*/|&^%]=|<<=|>>=|\+\+|--)?")
 _MEMBER = re.compile(r"\s*\.\s*\w+|\s*(?=\[)")
