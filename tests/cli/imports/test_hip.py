@@ -347,3 +347,36 @@ def test_a_dispatched_type_is_that_of_the_unit(source: Path, capsys: Capture) ->
     assert text.count('dtype = "f16"') == 2
     assert 'sizes = ["tokens", "2 * d"]' in text
     assert 'sizes = ["tokens", "d"]' in text
+
+
+CACHE = """
+template <typename scalar_t, typename cache_t>
+__global__ void store(const scalar_t* key,  // [tokens, n]
+    cache_t* cache,                         // [blocks,
+                                            //  n / 2, 2]
+    const int64_t* slots, int n, int key_stride, int row_bytes) {
+  for (int i = threadIdx.x; i < n; i += 64) copy(key + blockIdx.x * key_stride + i, cache + slots[blockIdx.x] * n + i);
+}
+#define STORE(T, C) store<T, C><<<tokens, 64>>>(key, cache, slots, n, key_stride, row_bytes)
+void f(int tokens) { BY_TYPE(STORE) }
+"""
+
+
+def test_one_answer_for_all_tensors_of_a_type_and_for_arguments_that_follow(source: Path) -> None:
+    source.write_text(CACHE)
+    words = ["scalar_t=uint16_t", "cache_t=uint16_t", "scalar_t.dtype=f16", "cache_t.dtype=f16", "row_bytes=2 * n"]
+    run(str(source), *(word for one in words for word in ("--set", one)), "--set", "cache.in_out=true")
+    (unit,) = load_workspace(Path.cwd()).units
+    key, slots, cache = unit.kernel.operation.tensors
+    assert (key.dtype, key.sizes, key.strides) == ("f16", ("tokens", "n"), ("key_stride", "1"))
+    assert (slots.sizes, cache.sizes) == (("tokens",), ("blocks", "n / 2", "2"))
+    assert unit.instance.parameters["row_bytes"] == "2 * n"
+    assert "row_bytes" not in unit.kernel.operation.size_arguments
+
+
+def test_types_that_are_open_leave_no_questions_of_their_own(source: Path, capsys: Capture) -> None:
+    source.write_text(CACHE)
+    run(str(source), "--json")
+    open_ones = json.loads(capsys.readouterr().out)["open"]["store"]
+    assert set(open_ones) == {"scalar_t", "cache_t", "cache.in_out", "row_bytes"}
+    assert Path("kernels/store.kernel.toml").read_text().count('dtype = "?"') == 2

@@ -13,6 +13,9 @@ EXAMPLES = (128, 256, 64)
 ELEMENTS = 1 << 22
 """Most elements of a tensor."""
 
+LEAST = 16
+"""Sizes other than the innermost are reduced to it first."""
+
 
 def example_sizes(
     names: Sequence[str], given: Mapping[str, int], tensors: Sequence[Sequence[str]], multiples: Mapping[str, int]
@@ -25,7 +28,7 @@ def example_sizes(
     free = [name for name in names if name not in given]
     inner = {name for one in tensors if one for name in names_in(one[-1])}
     while free and any(_elements(one, found) > ELEMENTS for one in tensors):
-        largest = max(free, key=lambda name: (found[name] > multiples.get(name, 1), name not in inner, found[name]))
+        largest = max(free, key=lambda name: (found[name] > LEAST and name not in inner, found[name]))
         smaller = _multiple(found[largest] // 2, multiples.get(largest, 1))
         if smaller >= found[largest]:
             break

@@ -243,6 +243,7 @@ def _refuse_unused(answers: Mapping[str, str], chosen: Sequence[_Read], constant
         known |= dict.fromkeys(f"{one.name}.in_out" for one in read.kernel.parameters if one.pointers and not one.const)
         known |= dict.fromkeys(f"{one.name}.strides" for one in read.kernel.parameters if one.pointers)
         known |= dict.fromkeys(f"{one.name}.dtype" for one in read.kernel.parameters if one.pointers)
+        known |= dict.fromkeys(f"{one.name}.dtype" for one in read.kernel.templates if one.is_type)
         known |= dict.fromkeys(("Grid", "Block", "SharedBytes"))
         known |= dict.fromkeys(size for one in read.launches for size in one.sizes)
     sizes = {word for value in answers.values() for word in re.findall(r"[A-Za-z_]\w*", value)}

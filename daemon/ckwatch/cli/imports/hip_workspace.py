@@ -27,7 +27,7 @@ OPEN = "?"
 INSTANCES = 8
 LAUNCH = ("Grid", "Block", "SharedBytes")
 _TAKEN = frozenset((*RESERVED, "workspace", "workspace_size", "stream", "grid", "block", *LAUNCH))
-_STEPS = re.compile(r"stride|pitch|offset|^ld[a-z]?$|^s\d+$|^nb\d+$|step", re.IGNORECASE)
+_STEPS = re.compile(r"stride|pitch|offset|^ld[a-z]?$|^s\d+$|^nb\d+$|step|bytes", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+[uUlL]*")
 
 
@@ -248,14 +248,16 @@ def _add_tensor(plan: _Plan, kernel: HipKernel, one: KernelParameter, name: str,
     if found is not None:
         tensor.dtype, tensor.lanes = found.dtype, found.lanes
     elif not tensor.absent:
-        text = f"say the dtype of {name}, whose elements are {{}}; one of {', '.join(DTYPES)}"
-        if kind == OPEN and f"{name}.dtype" not in plan.answers:  # it follows from the template argument
-            tensor.dtype_text, given = text.format(one.type), None
-        else:
-            tensor.dtype_text = text.format(kind if kind != OPEN else one.type)
-            given = plan.answer(f"{name}.dtype", tensor.dtype_text)
+        key = f"{name}.dtype"
+        if key not in plan.answers and any(one.type == it.name for it in kernel.templates):
+            key = f"{one.type}.dtype"
+        spelled = kind if kind != OPEN else one.type
+        tensor.dtype_text = f"say the dtype of {name}, whose elements are {spelled}; one of {', '.join(DTYPES)}"
+        given = plan.answers.get(key)
+        if kind != OPEN or given is not None:  # else it follows from the template argument
+            given = plan.answer(key, tensor.dtype_text)
         if given is not None and given not in DTYPES:
-            raise AnswerError(f"{name}.dtype = {given}: there is no such dtype; there are {', '.join(DTYPES)}")
+            raise AnswerError(f"{key} = {given}: there is no such dtype; there are {', '.join(DTYPES)}")
         tensor.dtype = given or OPEN
     if not one.const:
         _set_role(plan, kernel, tensor)
