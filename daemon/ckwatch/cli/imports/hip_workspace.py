@@ -9,11 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import lcm
 
-from ckwatch.cli.imports.hip_kernels import Access, HipKernel, KernelParameter, KernelTemplateParameter
+from ckwatch.cli.imports.example_shapes import example_sizes, stride_values
+from ckwatch.cli.imports.hip_kernels import HipKernel, KernelParameter, KernelTemplateParameter
 from ckwatch.cli.imports.hip_types import element_type, is_size, runtime_type
 from ckwatch.cli.imports.launches import KernelLaunch
-from ckwatch.cli.imports.source_text import Constants
+from ckwatch.cli.imports.pointer_uses import Access
+from ckwatch.cli.imports.source_text import Constants, elements
+from ckwatch.cli.imports.tensor_sizes import commented_sizes, indexed_body
+from ckwatch.model.amounts import count
 from ckwatch.model.tensors import DTYPES, names_in, parse_size
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.toml import toml_key, toml_string
@@ -22,8 +27,7 @@ OPEN = "?"
 INSTANCES = 8
 LAUNCH = ("Grid", "Block", "SharedBytes")
 _TAKEN = frozenset((*RESERVED, "workspace", "workspace_size", "stream", "grid", "block", *LAUNCH))
-_STEPS = re.compile(r"stride|pitch|offset|^ld[a-z]?$|^s\d+$|^nb\d+$|step", re.IGNORECASE)
-_EXAMPLE_SIZES = (128, 256, 64)
+_STEPS = re.compile(r"stride|pitch|offset|^ld[a-z]?$|^s\d+$|^nb\d+$|step|bytes", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+[uUlL]*")
 
 
@@ -68,9 +72,12 @@ class _Tensor:
     output: bool = False
     in_out: str | None = None
     dtype: str = OPEN
+    dtype_text: str = ""
     absent: bool = False
     lanes: int = 1
-    sizes: str = ""
+    sizes: tuple[str, ...] = ()
+    strides: tuple[str, ...] = ()
+    source: str = ""
 
 
 @dataclass(slots=True)
@@ -85,6 +92,8 @@ class _Plan:
     arguments: list[str] = field(default_factory=list)
     parameters: dict[str, str] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
+    remarks: dict[str, str] = field(default_factory=dict)
+    multiples: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
 
@@ -128,13 +137,16 @@ def _plan(
     for one in kernel.templates:
         _set_template_parameter(plan, kernel, one, chosen)
     for parameter in kernel.parameters:
-        _add_parameter(plan, kernel, parameter, constants)
+        _add_parameter(plan, kernel, parameter, constants, chosen)
     for size in chosen.sizes if chosen is not None else ():
         if size not in plan.sizes:
             plan.sizes.append(size)
             plan.notes.append(f"`{size}` is a size of its launch, and no argument of the kernel")
     _set_launch(plan, kernel, chosen)
+    _derive_sizes(plan, kernel, launches)
     _set_sizes(plan)
+    _set_strides(plan)
+    _ask_for_strides(plan, kernel)
     return plan
 
 
@@ -153,7 +165,9 @@ def _in_arguments(kernel: HipKernel, launch: KernelLaunch) -> KernelLaunch:
     def said(text: str | None) -> str | None:
         return None if text is None else pattern.sub(lambda found: _argument(found[0]), text)
 
-    return replace(launch, grid=said(launch.grid), block=said(launch.block), shared=said(launch.shared))
+    multiples = {_argument(name): by for name, by in launch.multiples.items()}
+    grid, block, shared = said(launch.grid), said(launch.block), said(launch.shared)
+    return replace(launch, grid=grid, block=block, shared=shared, multiples=multiples)
 
 
 def _set_template_parameter(
@@ -176,19 +190,32 @@ def _set_template_parameter(
     elif one.name in plan.answers:
         given = plan.answers[one.name]
         plan.used.add(one.name)
+    elif launch is not None and one.name in launch.choices:
+        plan.remarks[one.name] = launch.choices[one.name]
     plan.parameters[one.name] = OPEN if given is None else given
     if given is None:
         plan.comments[one.name] = plan.asked[one.name].text
 
 
-def _add_parameter(plan: _Plan, kernel: HipKernel, one: KernelParameter, constants: Constants) -> None:
+def _add_parameter(
+    plan: _Plan, kernel: HipKernel, one: KernelParameter, constants: Constants, launch: KernelLaunch | None
+) -> None:
     name = _argument(one.name)
+    if launch is not None and one.name in launch.arguments:
+        if launch.arguments[one.name] != "nullptr":
+            one = replace(one, default=launch.arguments[one.name])
+        elif one.const:
+            one = replace(one, default="nullptr")
+        if name in launch.sizes:
+            name += "_argument"
     kind = constants.resolved(one.type)
     kind = plan.parameters.get(kind, kind)
     if one.pointers == 1 and one.plain:
         _add_tensor(plan, kernel, one, name, kind)
     elif one.pointers == 0 and one.plain and is_size(kind):
-        if one.default is not None and _NUMBER.fullmatch(one.default):
+        if not _NUMBER.fullmatch(plan.answers.get(one.name, "0")):
+            _add_expression(plan, replace(one, default=plan.answers[one.name]), name)
+        elif one.default is not None and _NUMBER.fullmatch(one.default):
             _add_expression(plan, one, name)
         else:
             plan.sizes.append(name)
@@ -205,7 +232,7 @@ def _add_expression(plan: _Plan, one: KernelParameter, name: str) -> None:
     stars = "*" * one.pointers
     text = f"say the argument {one.name}: C++ of type {one.type}{stars}, in terms of sizes and tensors"
     given = plan.answers.get(one.name, one.default)
-    if one.default is None:
+    if given is None:
         given = plan.answer(one.name, text)
     else:
         plan.used.add(one.name)
@@ -223,11 +250,16 @@ def _add_tensor(plan: _Plan, kernel: HipKernel, one: KernelParameter, name: str,
     if found is not None:
         tensor.dtype, tensor.lanes = found.dtype, found.lanes
     elif not tensor.absent:
-        known = kind if kind != OPEN else one.type
-        text = f"say the dtype of {name}, whose elements are {known}; one of {', '.join(DTYPES)}"
-        given = plan.answer(f"{name}.dtype", text)
+        key = f"{name}.dtype"
+        if key not in plan.answers and any(one.type == it.name for it in kernel.templates):
+            key = f"{one.type}.dtype"
+        spelled = kind if kind != OPEN else one.type
+        tensor.dtype_text = f"say the dtype of {name}, whose elements are {spelled}; one of {', '.join(DTYPES)}"
+        given = plan.answers.get(key)
+        if kind != OPEN or given is not None:  # else it follows from the template argument
+            given = plan.answer(key, tensor.dtype_text)
         if given is not None and given not in DTYPES:
-            raise AnswerError(f"{name}.dtype = {given}: there is no such dtype; there are {', '.join(DTYPES)}")
+            raise AnswerError(f"{key} = {given}: there is no such dtype; there are {', '.join(DTYPES)}")
         tensor.dtype = given or OPEN
     if not one.const:
         _set_role(plan, kernel, tensor)
@@ -237,15 +269,19 @@ def _add_tensor(plan: _Plan, kernel: HipKernel, one: KernelParameter, name: str,
 
 def _set_role(plan: _Plan, kernel: HipKernel, tensor: _Tensor) -> None:
     access = tensor.parameter.access
+    key = f"{tensor.name}.in_out"
     if access is Access.READ:
         tensor.output = False
-    elif access is not Access.WRITE:
-        tensor.in_out = OPEN
-    if tensor.in_out is None:
+    if access in (Access.BOTH, Access.OWN) and key not in plan.answers:
+        tensor.in_out = "true" if access is Access.BOTH else "false"
+        plan.remarks[key] = f"{kernel.name} reads its elements before it writes them"
         return
-    uses = "reads and writes" if access is Access.BOTH else "hands on"
-    text = f"say true if {kernel.name}, which {uses} {tensor.name}, reads elements that it has not written, else false"
-    given = plan.answer(f"{tensor.name}.in_out", text)
+    if access in (Access.READ, Access.WRITE):
+        return
+    text = (
+        f"say true if {kernel.name}, which hands on {tensor.name}, reads elements that it has not written, else false"
+    )
+    given = plan.answer(key, text)
     if given not in (None, "true", "false"):
         raise AnswerError(f"{tensor.name}.in_out = {given}: true or false is wanted")
     tensor.in_out = given or OPEN
@@ -279,9 +315,88 @@ def _without_launch(kernel: HipKernel, key: str) -> str:
     return "the file has no launch of it" if key == "Grid" else ""
 
 
+def _derive_sizes(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch]) -> None:
+    """Set sizes that follow from the kernel's indices, else from comments."""
+    values: dict[str, str | int] = {}
+    for one in kernel.parameters:
+        name = _argument(one.name)
+        if name in plan.sizes and name in plan.arguments:
+            values[one.name] = name
+        elif (given := plan.parameters.get(name, "")).isdigit():
+            values[one.name] = int(given)
+    for template in kernel.templates:
+        value = plan.parameters[template.name]
+        if value.isdigit() and all(launch.templates.get(template.name) == value for launch in launches):
+            values[template.name] = int(value)
+    body = indexed_body(kernel, values, (plan.parameters["Grid"], plan.parameters["Block"]), plan.sizes)
+    first = elements(plan.parameters["Grid"])[0] if plan.parameters["Grid"] != OPEN else ""
+    for tensor in plan.tensors:
+        if tensor.absent or tensor.parameter.name in plan.answers or tensor.name in plan.answers:
+            continue
+        found = body.sizes_of(tensor.parameter.name, tensor.parameter.type, tensor.lanes)
+        if found is None and tensor.lanes == 1:
+            rest = first if first in plan.sizes else None
+            found = commented_sizes(tensor.parameter.note, tensor.name, plan.sizes, rest)
+        if found is None:
+            continue
+        tensor.sizes, tensor.strides, tensor.source = found.sizes, found.strides, found.source
+        for size, by in found.multiples.items():
+            _add_multiple(plan, size, by, tensor.source)
+    if launches:
+        chosen = _in_arguments(kernel, launches[0])
+        for size, by in chosen.multiples.items():
+            _add_multiple(plan, size, by, f"the file checks `{size} % … == 0` before line {chosen.line}")
+        plan.notes += [f"{check}: say so under [operation.limits]" for check in chosen.checks]
+    for tensor in plan.tensors:
+        _add_names(plan, tensor.sizes)
+
+
+def _add_multiple(plan: _Plan, size: str, by: int, source: str) -> None:
+    if size in plan.sizes:
+        plan.multiples[size] = lcm(plan.multiples.get(size, 1), by)
+        plan.remarks.setdefault(f"{size} %", source)
+
+
+def _set_strides(plan: _Plan) -> None:
+    """Set strides that are answers, of tensors whose sizes are known."""
+    for tensor in plan.tensors:
+        key = f"{tensor.name}.strides"
+        given = plan.answers.get(key)
+        if given is None:
+            continue
+        plan.used.add(key)
+        tensor.strides = tuple(_parts(key, given))
+        if len(tensor.strides) != len(tensor.sizes):
+            raise AnswerError(f"{key} = {given}: {tensor.name} has {count(len(tensor.sizes), 'size')}")
+
+
+def _parts(key: str, given: str) -> list[str]:
+    """The size expressions of an answer. Raises AnswerError."""
+    parts = [part.strip() for part in given.strip("[] ").split(",") if part.strip()]
+    for part in parts:
+        if parse_size(part) is None:
+            raise AnswerError(f"{key} = {given}: `{part}` is not a size: integers, names, and + - * / % ( )")
+    return parts
+
+
+def _add_names(plan: _Plan, sizes: Sequence[str]) -> None:
+    """Names that are no arguments of the kernel become sizes."""
+    for size in sizes:
+        plan.sizes += [name for name in dict.fromkeys(names_in(size)) if name not in plan.sizes]
+
+
+def _ask_for_strides(plan: _Plan, kernel: HipKernel) -> None:
+    """Ask for steps between elements that no tensor has as its stride."""
+    behind = {name for one in plan.tensors for text in (*one.sizes, *one.strides) for name in names_in(text)}
+    for size in plan.sizes:
+        if _STEPS.search(size) and size not in behind:
+            where = "in terms of sizes, or a number for the shape; or, of a tensor T, name it with --set T.strides=…"
+            plan.answer(size, f"say the {size} that {kernel.name} gets, {where}")
+
+
 def _set_sizes(plan: _Plan) -> None:
     for tensor in plan.tensors:
-        if tensor.absent:
+        if tensor.absent or tensor.sizes:
             continue
         note = f"; the source says: {tensor.parameter.note}" if tensor.parameter.note else ""
         lanes = f", counting {tensor.lanes} for each {tensor.parameter.type}" if tensor.lanes > 1 else ""
@@ -290,14 +405,8 @@ def _set_sizes(plan: _Plan) -> None:
         given = plan.answer(tensor.name, text)
         if given is None:
             continue
-        parts = [part.strip() for part in given.strip("[] ").split(",") if part.strip()]
-        for part in parts:
-            if parse_size(part) is None:
-                raise AnswerError(
-                    f"{tensor.name} = {given}: `{part}` is not a size: integers, names, and + - * / % ( )"
-                )
-            plan.sizes += [name for name in dict.fromkeys(names_in(part)) if name not in plan.sizes]
-        tensor.sizes = "[" + ", ".join(part if part.isdigit() else toml_string(part) for part in parts) + "]"
+        tensor.sizes = tuple(_parts(tensor.name, given))
+        _add_names(plan, tensor.sizes)
 
 
 def _kernel_file(
@@ -311,15 +420,24 @@ def _kernel_file(
     lines = [f"# {kernel.name} of {source.shown}, line {kernel.line}. The template includes that file.", ""]
     lines.append(f"template = {toml_string(name + '.hip.j2')}")
     lines.append(f"flags = [{', '.join(map(toml_string, source.flags))}]")
-    lines += ["", "[operation]", 'kind = "custom"', f"sizes = [{', '.join(map(toml_string, plan.sizes))}]"]
+    given = [*(one.name for one in plan.tensors if not one.output or one.in_out == "true"), *plan.runtime]
+    lines += ["", "[operation]", 'kind = "custom"']
+    says = f"a Python function of {', '.join(given)} and sizes: what is right"
+    lines.append(f'# reference = "reference.py:{kernel.name}"  # {says}')
+    lines += [f"sizes = [{', '.join(map(toml_string, plan.sizes))}]"]
     if plan.runtime:
         lines.append(
             f"runtime = {{ {', '.join(f'{key} = {toml_string(kind)}' for key, kind in plan.runtime.items())} }}"
         )
     for tensor in sorted(plan.tensors, key=lambda one: one.output):
         lines += ["", *_tensor_lines(plan, tensor, known_keys)]
-    lines += ["", "# An example: sizes that the kernel takes.", "[[shape]]"]
-    lines += _shape_lines(plan, kernel)
+    if plan.multiples:
+        lines += ["", "[operation.limits]"]
+        lines += [
+            f"{toml_key(size)} = {{ multiple = {by} }}  # {plan.remarks[f'{size} %']}"
+            for size, by in plan.multiples.items()
+        ]
+    lines += ["", "# Examples: nothing in the source says these values.", "[[shape]]", *_shape_lines(plan)]
     shared, instances = _instances(plan, kernel, launches)
     if shared:
         lines += ["", "[defaults]", *(_value_line(plan, key, value) for key, value in shared.items())]
@@ -333,18 +451,31 @@ def _tensor_lines(plan: _Plan, tensor: _Tensor, known_keys: Collection[str]) -> 
     lines = [f"[[operation.{'output' if tensor.output else 'input'}]]", f"name = {toml_string(tensor.name)}"]
     if tensor.absent:
         return [*lines, "absent = true  # the kernel gets a null pointer, its default"]
-    lines.append(_open_line("dtype", tensor.dtype, plan.asked.get(f"{tensor.name}.dtype")))
-    lines.append(
-        f"sizes = {tensor.sizes}" if tensor.sizes else _open_line("sizes", OPEN, plan.asked[tensor.name], in_array=True)
-    )
+    lines.append(_open_line("dtype", tensor.dtype, OpenQuestion("", tensor.dtype_text)))
+    if tensor.sizes:
+        source = f"  # from {tensor.source}" if tensor.source else ""
+        lines.append(f"sizes = {_array(tensor.sizes)}{source}")
+    else:
+        lines.append(_open_line("sizes", OPEN, plan.asked[tensor.name], in_array=True))
+    if tensor.strides:
+        lines.append(f"strides = {_array(tensor.strides)}")
     if tensor.in_out is not None:
         written = tensor.in_out if tensor.in_out != OPEN else None
-        line = f"in_out = {written}" if written else _open_line("in_out", OPEN, plan.asked[f"{tensor.name}.in_out"])
+        remark = plan.remarks.get(f"{tensor.name}.in_out")
+        line = (
+            f"in_out = {written}" + (f"  # {remark}" if remark else "")
+            if written
+            else _open_line("in_out", OPEN, plan.asked[f"{tensor.name}.in_out"])
+        )
         if "in_out" in known_keys:
             lines += [line] if written != "false" else []
         elif written != "false":
             lines.append(f"# {line}")
     return lines
+
+
+def _array(sizes: Sequence[str]) -> str:
+    return "[" + ", ".join(one if one.isdigit() else toml_string(one) for one in sizes) + "]"
 
 
 def _open_line(key: str, value: str, question: OpenQuestion | None, *, in_array: bool = False) -> str:
@@ -353,21 +484,19 @@ def _open_line(key: str, value: str, question: OpenQuestion | None, *, in_array:
     return f'{key} = {"[" if in_array else ""}"?"{"]" if in_array else ""}  # ckwatch: {question.text}'
 
 
-def _shape_lines(plan: _Plan, kernel: HipKernel) -> list[str]:
-    lines = []
-    examples = 0
-    behind = {name for one in plan.tensors for name in names_in(one.sizes)}
-    for size in plan.sizes:
-        if size in plan.answers and _NUMBER.fullmatch(plan.answers[size]):
-            plan.used.add(size)
-            lines.append(f"{toml_key(size)} = {plan.answers[size]}")
-        elif _STEPS.search(size) and size not in behind:
-            question = OpenQuestion(size, f"say {size}, in elements as {kernel.name} counts them")
-            plan.asked.setdefault(size, question)
-            lines.append(_open_line(toml_key(size), OPEN, question))
-        else:
-            lines.append(f"{toml_key(size)} = {_EXAMPLE_SIZES[examples % len(_EXAMPLE_SIZES)]}")
-            examples += 1
+def _shape_lines(plan: _Plan) -> list[str]:
+    given = {name: int(value) for name, value in plan.answers.items() if re.fullmatch(r"\d+", value)}
+    extents = {name for one in plan.tensors for size in one.sizes for name in names_in(size)}
+    apart = {name for one in plan.tensors for name in one.strides if name in plan.sizes} - extents
+    named = [size for size in plan.sizes if size not in plan.asked and size not in apart]
+    values = example_sizes(named, given, [one.sizes for one in plan.tensors], plan.multiples)
+    values |= stride_values([(one.sizes, one.strides) for one in plan.tensors if one.strides], values)
+    values |= {size: given[size] for size in plan.sizes if size in given}
+    plan.used |= given.keys() & values.keys()
+    lines = [
+        f"{toml_key(size)} = {values[size]}" if size in values else _open_line(toml_key(size), OPEN, plan.asked[size])
+        for size in plan.sizes
+    ]
     for key, kind in plan.runtime.items():
         value = "false" if kind == "bool" else "1e-5" if "eps" in key.lower() else "1.0"
         lines.append(f"{toml_key(key)} = {plan.answers.get(key, value)}")
@@ -384,7 +513,11 @@ def _instances(
     types = [one.name for one in kernel.templates if one.is_type]
     found = [first]
     for launch in (_in_arguments(kernel, one) for one in launches[1:]):
-        if not launch.is_complete or any(launch.templates.get(name) != first[name] for name in types):
+        if (
+            not launch.is_complete
+            or launch.arguments != launches[0].arguments
+            or any(launch.templates.get(name) != first[name] for name in types)
+        ):
             continue
         own = {**launch.templates, "Grid": launch.grid, "Block": launch.block, "SharedBytes": launch.shared}
         values = {key: plan.answers.get(key) or own.get(key) or value for key, value in first.items()}
@@ -407,9 +540,10 @@ def _instances(
 def _value_line(plan: _Plan, key: str, value: str) -> str:
     if value == OPEN and key in plan.comments:
         return f'{toml_key(key)} = "?"  # ckwatch: {plan.comments[key]}'
-    if value in ("true", "false") or re.fullmatch(r"-?\d{1,18}", value):
-        return f"{toml_key(key)} = {value}" if key not in LAUNCH else f"{toml_key(key)} = {toml_string(value)}"
-    return f"{toml_key(key)} = {toml_string(value)}"
+    remark = f"  # {plan.remarks[key]}" if key in plan.remarks else ""
+    if key not in LAUNCH and (value in ("true", "false") or re.fullmatch(r"-?\d{1,18}", value)):
+        return f"{toml_key(key)} = {value}{remark}"
+    return f"{toml_key(key)} = {toml_string(value)}{remark}"
 
 
 def _template(plan: _Plan, kernel: HipKernel, source: KernelSource) -> str:
