@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from lsprotocol import types
 
 from ckwatch_lsp.commands.arguments import CommandTargets
@@ -22,6 +20,7 @@ from ckwatch_lsp.diagnostics.quick_fixes import QuickFixes
 from ckwatch_lsp.figures.affected_units import AffectedUnits
 from ckwatch_lsp.figures.anchors import FigureAnchors
 from ckwatch_lsp.figures.imported import ImportedTimingsCache
+from ckwatch_lsp.figures.line_profiles import LineProfileProvider, LineProfiles, lost_at_lines
 from ckwatch_lsp.figures.presenter import FigurePresenter, UnitHistories
 from ckwatch_lsp.figures.provider import FiguresProvider, FiguresRefresher, information
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles
@@ -121,7 +120,13 @@ def add_figures(session: Session, active: ActiveUnits, library: TemplateLibrary)
     add_provider(session, provider, TEMPLATE, KERNEL_FILE)
     if session.capabilities.resolved_tooltips:
         session.editor.add_request(types.INLAY_HINT_RESOLVE, provider.resolve)
-    session.information = partial(information, session, presenter)
+    profiles = LineProfiles(session, active)
+    session.listeners.append(profiles)
+    add_provider(session, LineProfileProvider(session, profiles), TEMPLATE)
+    session.information = lambda path: [
+        *information(session, presenter, path),
+        *lost_at_lines(session, profiles, path),
+    ]
     return presenter
 
 

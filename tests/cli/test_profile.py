@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.codeobject.profile_hints import hints_of
 from ckwatch.model.instruction_counts import InstructionCounts
 from ckwatch.model.profiles import KernelProfile
 from ckwatch.wire.analysis import UnitProfile
@@ -37,6 +38,7 @@ class ProfilingClient(FakeClient):
             shape="M=64 N=64",
             shape_name="small",
             kernels=self.kernels,
+            hints=hints_of(self.kernels),
             failure=self.failure,
         )
 

@@ -12,9 +12,9 @@ from ckwatch.codeobject.disassembly import Instruction, traits
 from ckwatch.codeobject.listing import Listing, listing_of
 from ckwatch.codeobject.profile import profile_of, waited_for
 from ckwatch.codeobject.profile_files import folded, pprof, speedscope
-from ckwatch.codeobject.profile_hints import LossKind, hints_of
+from ckwatch.codeobject.profile_hints import hints_of
 from ckwatch.model.instruction_counts import InstructionCounts, KernelCounts
-from ckwatch.model.profiles import KernelProfile, ProfiledLine, ProfileFigures
+from ckwatch.model.profiles import KernelProfile, LossKind, ProfiledLine, ProfileFigures
 from codeobject.test_listing import main_of, product, product_lines, product_rendered
 
 COUNTED = InstructionCounts(issued=8, lanes=8 * 48)
@@ -131,20 +131,20 @@ def profile_with(*lines: ProfileFigures) -> KernelProfile:
 
 def test_a_conflict_of_lds_is_said_at_its_line() -> None:
     column = figures(issued=10, lanes=640, accesses=10, turns=640, phases=20, fullest=32)
-    (hint,) = hints_of(profile_with(figures(), column))
+    (hint,) = hints_of([profile_with(figures(), column)])
     assert (hint.kind, hint.line, hint.text) == (LossKind.LDS_CONFLICT, 1, "32-way LDS conflict")
     assert hint.loss == pytest.approx(620 / (110 + 620))
 
 
 def test_cache_lines_of_which_little_is_used_are_said() -> None:
     strided = figures(issued=10, lanes=640, requests=10, cache_lines=640, least_lines=20, bytes=2560)
-    (hint,) = hints_of(profile_with(figures(), strided))
+    (hint,) = hints_of([profile_with(figures(), strided)])
     assert (hint.kind, hint.text) == (LossKind.CACHE_LINES, "4 of 128 bytes used per cache line")
     assert "touches 64 lines, where 2 would hold what it wants" in hint.message
 
 
 def test_idle_lanes_are_said() -> None:
-    (hint,) = hints_of(profile_with(figures(), figures(lanes=100 * 16)))
+    (hint,) = hints_of([profile_with(figures(), figures(lanes=100 * 16))])
     assert (hint.kind, hint.text) == (LossKind.IDLE_LANES, "25 % of the lanes work")
 
 
@@ -158,12 +158,12 @@ def test_idle_lanes_are_said() -> None:
     ],
 )
 def test_nothing_is_said_where_nothing_is_lost(harmless: ProfileFigures) -> None:
-    assert hints_of(profile_with(figures(), harmless)) == ()
+    assert hints_of([profile_with(figures(), harmless)]) == ()
 
 
 def test_a_loss_that_does_not_matter_is_not_said() -> None:
     rare = figures(issued=1, lanes=64, accesses=1, turns=64, phases=2, fullest=32)
-    assert hints_of(profile_with(figures(issued=100_000, lanes=6_400_000), rare)) == ()
+    assert hints_of([profile_with(figures(issued=100_000, lanes=6_400_000), rare)]) == ()
 
 
 def test_speedscope_gets_all_issues() -> None:

@@ -110,7 +110,7 @@ class Editor:
 
     def __init__(self, server: Connection, settings: Mapping[str, Any] | None) -> None:
         self.server = server
-        self.settings: dict[str, Any] = {"buildFirst": "none", "cpp": False} | dict(settings or {})
+        self.settings: dict[str, Any] = {"buildFirst": "none", "cpp": False, "profile": False} | dict(settings or {})
         self.choices: list[str] = []
         """Titles of actions that are chosen in messages, in this order."""
         self.unanswered: set[str] = set()
@@ -325,7 +325,7 @@ async def editor(
 ) -> AsyncIterator[Editor]:
     """An editor with these workspace folders, which must be trusted already if a daemon shall be started.
 
-    Nothing is compiled, and clangd not asked, unless `settings` say so (`buildFirst`, `cpp`). The server must end by itself, with status 0, when the
+    Nothing is compiled, and clangd not asked, unless `settings` say so (`buildFirst`, `cpp`, `profile`). The server must end by itself, with status 0, when the
     context is left without an error; daemons of the folders are stopped, but for those of `lasting` workspaces.
     `process`: the server is `ckwatch lsp`, in a process of its own.
     """

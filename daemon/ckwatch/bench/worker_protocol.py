@@ -90,10 +90,12 @@ class VerificationDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchCounted:
-    """The counts of a `CountJob`, by kernels in the order of their first launches. `failure`: why the launch did not
-    end as it should, then they are of a part of it; empty where it did."""
+    """The counts of a `CountJob`, by kernels in the order of their first launches. `executed`: all instructions, by the
+    emulator's own count. `failure`: why the launch did not end as it should, then they are of a part of it; empty where
+    it did."""
 
     kernels: tuple[KernelCounts, ...]
+    executed: int = 0
     failure: str = ""
 
 

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from ckwatch.bench.imports.records import ImportedTimingsFile
 from ckwatch.cli.explain import ExplainedState
 from ckwatch.cli.farm import FarmWorkerLine
-from ckwatch.codeobject.profile_hints import ProfileHint
 from ckwatch.codeobject.report import KernelReport
 from ckwatch.codeobject.report_diff import FigureChange, KernelWarning
 from ckwatch.compile.toolchain.devices import DetectedDevice
@@ -407,9 +406,8 @@ OUTPUT: dict[str, tuple[type, ...]] = {
     "profile": (
         _answer(
             "ProfiledUnit",
-            """Where the work of a unit's kernels goes, counted on an emulator. `hints`: what is clearly lost at lines
-            (from zero), the largest losses first.""",
-            UnitProfile, hints=tuple[ProfileHint, ...],
+            """Where the work of a unit's kernels goes, counted on an emulator. Lines count from zero.""",
+            UnitProfile,
         ),
     ),
     "rank": (

@@ -13,7 +13,6 @@ from ckwatch.cli.output import Output, aligned, write_file
 from ckwatch.cli.progress import build_progress
 from ckwatch.cli.session import asking, one_unit
 from ckwatch.codeobject.profile_files import pprof, speedscope
-from ckwatch.codeobject.profile_hints import hints_of
 from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
@@ -42,8 +41,10 @@ def profile_lines(found: UnitProfile, by: str, top: int, root: str = "") -> Iter
         for note in kernel.notes:
             yield f"{INDENT}{note}", "yellow"
         yield from _table(_ROWS[by](kernel, root), top)
-        for hint in hints_of(kernel)[:top]:
-            yield f"{INDENT}{_short(hint.path, root)}:{hint.line + 1}: {hint.message}", "yellow"
+    if found.hints:
+        yield "", ""
+    for hint in found.hints[:top]:
+        yield f"{INDENT}{_short(hint.path, root)}:{hint.line + 1}: {hint.message}", "yellow"
 
 
 def device_words(device: str) -> str:
@@ -168,7 +169,7 @@ async def profile(options: argparse.Namespace) -> int:
             largest = max(found.kernels, key=lambda kernel: kernel.total.counts.issued)
             await to_thread.run_sync(write_file, path, write(largest, unit))
     if output.json:
-        output.answer(found, hints=[hint for kernel in found.kernels for hint in hints_of(kernel)])
+        output.answer(found)
     else:
         for text, style in profile_lines(found, options.by, options.top, str(client.root)):
             output.text(text, style)

@@ -6,14 +6,12 @@ line. It ranks lines; it is no time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterator, Sequence
 
-from ckwatch.model.profiles import KernelProfile, ProfiledLine, ProfileFigures
+from ckwatch.model.profiles import KernelProfile, LossKind, ProfiledLine, ProfileFigures, ProfileHint
 
 LEAST_LOSS = 0.02
-"""Of a kernel's slots."""
+"""Of the slots of all kernels."""
 
 LEAST_SHARE_OF_IDLE = 0.05
 """Of the issues, for a line whose lanes are idle."""
@@ -23,44 +21,22 @@ LEAST_WAYS = 1.5
 MOST_USED_OF_LINE = 0.5
 
 
-class LossKind(StrEnum):
-    LDS_CONFLICT = "lds-conflict"
-    CACHE_LINES = "cache-lines"
-    IDLE_LANES = "idle-lanes"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileHint:
-    """A loss at a line (from zero) of a template or, with an absolute path, of another file.
-
-    `text` is a few words for the end of the line, `message` a sentence with what it means. `loss`: the part of the
-    kernel's slots.
-    """
-
-    kind: LossKind
-    path: str
-    line: int
-    in_template: bool
-    text: str
-    message: str
-    loss: float
-
-
-def hints_of(profile: KernelProfile) -> tuple[ProfileHint, ...]:
-    """The losses of a kernel that matter, the largest first, at most one for each line."""
-    slots = _slots(profile.total)
+def hints_of(profiles: Sequence[KernelProfile]) -> tuple[ProfileHint, ...]:
+    """The losses of a launch's kernels that matter, the largest first, at most one for each line."""
+    slots = max(1, sum(_slots(profile.total) for profile in profiles))
     found: dict[tuple[str, int], ProfileHint] = {}
-    for line in profile.lines:
-        for hint in _of_line(profile, line, slots):
-            key = (hint.path, hint.line)
-            if hint.loss >= LEAST_LOSS and (key not in found or found[key].loss < hint.loss):
-                found[key] = hint
+    for profile in profiles:
+        for line in profile.lines:
+            for hint in _of_line(profile, line, slots):
+                key = (hint.path, hint.line)
+                if hint.loss >= LEAST_LOSS and (key not in found or found[key].loss < hint.loss):
+                    found[key] = hint
     return tuple(sorted(found.values(), key=lambda hint: (-hint.loss, hint.path, hint.line)))
 
 
 def _slots(figures: ProfileFigures) -> int:
     counts = figures.counts
-    return max(1, counts.issued + counts.turns - counts.phases + counts.cache_lines - counts.least_lines)
+    return counts.issued + counts.turns - counts.phases + counts.cache_lines - counts.least_lines
 
 
 def _of_line(profile: KernelProfile, line: ProfiledLine, slots: int) -> Iterator[ProfileHint]:

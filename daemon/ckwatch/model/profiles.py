@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from ckwatch.model.instruction_counts import NOTHING_COUNTED, InstructionCounts
 
@@ -120,3 +121,26 @@ class KernelProfile:
     def share(self, figures: ProfileFigures) -> float:
         """The part of the kernel's issues."""
         return figures.counts.issued / self.total.counts.issued if self.total.counts.issued else 0.0
+
+
+class LossKind(StrEnum):
+    LDS_CONFLICT = "lds-conflict"
+    CACHE_LINES = "cache-lines"
+    IDLE_LANES = "idle-lanes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileHint:
+    """A loss at a line (from zero) of a template or, with an absolute path, of another file.
+
+    `text` is a few words for the end of the line, `message` a sentence with what it means. `loss`: the part of the
+    launch's slots.
+    """
+
+    kind: LossKind
+    path: str
+    line: int
+    in_template: bool
+    text: str
+    message: str
+    loss: float

@@ -127,6 +127,12 @@ class EmulatedDevice:
         if error:
             raise self._failure("a launch", error)
 
+    def executed(self) -> int:
+        """Instructions that waves of all launches since `clear` have executed."""
+        executed = ctypes.c_uint64()
+        self._library.ckwatch_emulator_counts(ctypes.byref(executed), None, None)
+        return executed.value
+
     def share(self) -> float:
         """The part of the workgroups of all launches since `clear` that were computed."""
         computed, all_of_them = ctypes.c_uint64(), ctypes.c_uint64()

@@ -116,7 +116,7 @@ def count_job(job: CountJob, artifacts: Sequence[bytes], progress: Progress) -> 
         failure = verifier.launch_only(job.trial)
     finally:
         verifier.close()
-    return LaunchCounted(kernels=device.counts(), failure=failure)
+    return LaunchCounted(kernels=device.counts(), executed=device.executed(), failure=failure)
 
 
 def _verify_each(verifier: _Verifier, job: VerifyJob, progress: Progress) -> None:

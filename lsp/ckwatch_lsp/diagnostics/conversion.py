@@ -22,6 +22,7 @@ PAGES = {
     "template/hook": "hooks.md#hooks",
     "template/limit": "hooks.md#limits",
     "performance": "inspect.md",
+    "profile": "profiling.md#what-is-said-to-be-lost",
     "figures/resources": "inspect.md",
     "figures/timing": "timing.md#a-measurement",
     "benchmark": "timing.md#the-worker",

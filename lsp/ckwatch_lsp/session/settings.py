@@ -18,6 +18,7 @@ class EditorSettings:
     hints: bool = True
     lenses: bool = True
     hovers: bool = True
+    profile: bool = True
     information_diagnostics: bool | Literal["auto"] = "auto"
     check_on_type: bool = True
     host_check_on_type: bool = True
