@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import shutil
 import subprocess
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from ckwatch.bench.job import Contestant, Job, Precision
 from ckwatch.model.contractions import MatrixView, matrix_view
 from ckwatch.model.kernel_problem import Buffer, Gemm, KernelArgument, KernelProblem, TensorView
 from ckwatch.model.roofline import CacheState
+from helpers.kept_builds import identity, kept
 
 M, N, K = 24, 20, 32
 LDC = N + 4  # gaps in Y
@@ -62,14 +62,13 @@ def shared_object(
     if compiler is None:
         pytest.skip("needs a C compiler")
     places = {"check": check, "before": before, "after": after, "workspace": workspace, "globals": declarations}
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder, "kernel.so")
-        subprocess.run(
-            [compiler, "-O1", "-shared", "-fPIC", "-fvisibility=hidden", *flags.split(), "-x", "c", "-", "-o", target],
-            input=(SOURCE % places).encode(),
-            check=True,
-        )
-        return target.read_bytes()
+    command = (compiler, "-O1", "-shared", "-fPIC", "-fvisibility=hidden", *flags.split(), "-x", "c", "-", "-o")
+    text = SOURCE % places
+
+    def make(target: Path) -> None:
+        subprocess.run([*command, target], input=text.encode(), check=True)
+
+    return kept("kernels", (*identity(compiler), *command, text), make).read_bytes()
 
 
 def gemm_of(x: TensorView, w: TensorView, y: TensorView, accumulator: str = "f32") -> Gemm:

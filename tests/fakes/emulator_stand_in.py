@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.kept_builds import content, identity, kept
+
 SOURCE = Path(__file__).parent.parent / "data/emulator_stand_in/libamdhip64.c"
 
 
@@ -18,5 +20,11 @@ def build_stand_in(folder: Path) -> Path:
         pytest.skip("needs a C compiler")
     target = folder / "libamdhip64.so.7"
     flags = ("-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden")
-    subprocess.run([compiler, *flags, "-Wl,-soname,libemulator-stand-in.so", "-o", target, SOURCE], check=True)
+    command = (compiler, *flags, "-Wl,-soname,libemulator-stand-in.so", str(SOURCE), "-o")
+
+    def make(library: Path) -> None:
+        subprocess.run([*command, library], check=True)
+
+    made = kept("stand-ins", (*identity(compiler), *command, content(SOURCE.parent)), make)
+    shutil.copy(made, target)
     return target

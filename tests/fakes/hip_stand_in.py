@@ -13,7 +13,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ import pytest
 from ckwatch.verification.library import COMPILE_FLAGS, LINK_FLAGS
 from ckwatch.verification.library import SOURCES as EMULATOR
 from fakes.patience import PATIENCE_S
+from helpers.kept_builds import content, identity, kept
 
 SOURCES = Path(__file__).parent.parent / "data/hip_stand_in"
 SCENARIOS = Path(__file__).parent.parent / "cases/hip_scenarios.py"
@@ -44,11 +44,12 @@ def build_hip(rocm: Path, *, without: str = "") -> Path:
 
 @functools.cache
 def _hip() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / "libamdhip64.so"
-        sources = [*sorted(EMULATOR.glob("*.c")), SOURCES / "hip_failures.c"]
+    sources = [*sorted(EMULATOR.glob("*.c")), SOURCES / "hip_failures.c"]
+
+    def make(library: Path) -> None:
         _run(["cc", *_UNOPTIMIZED, f"-I{EMULATOR}", *map(str, sources), "-o", str(library), *LINK_FLAGS])
-        return library.read_bytes()
+
+    return kept("stand-ins", (*_made_of(), "hip", *_UNOPTIMIZED, *LINK_FLAGS), make).read_bytes()
 
 
 def build_blas(rocm: Path, *names: str) -> None:
@@ -106,11 +107,20 @@ def _linked(rocm: Path) -> tuple[str, ...]:
 
 
 def _compile(target: Path, source: str, *flags: str) -> None:
-    _run(["cc", *_FLAGS, "-o", str(target), str(SOURCES / source), *flags])
+    def make(library: Path) -> None:
+        _run(["cc", *_FLAGS, "-o", str(library), str(SOURCES / source), *flags])
+
+    linked = [flag for flag in flags if not flag.startswith("-L")]
+    shutil.copy(kept("stand-ins", (*_made_of(), source, *_FLAGS, *linked), make), target)
+
+
+def _made_of() -> tuple[str, ...]:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler for the stand-ins")
+    return (*identity(compiler), content(EMULATOR), content(SOURCES))
 
 
 def _run(command: list[str]) -> None:
-    if shutil.which(command[0]) is None:
-        pytest.skip("there is no C compiler for the stand-ins")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from cases.gemm_case import GemmCase, GemmLibrary
 from ckwatch.model.kernels import ParameterValue, Unit
 from ckwatch.render.outcome import Rendered
 from ckwatch.render.renderer import Renderer
+from helpers.kept_builds import content, identity, kept
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "templates" / "ckwatch_templates"
@@ -78,7 +80,12 @@ def both_passes(text: str) -> str:
 
 def compile_source(compiler: str, source: Path, output: Path, flags: Sequence[str]) -> None:
     """Compile one source with warnings as errors."""
-    warnings = ["-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Werror"]
-    command = [compiler, "-std=c++17", "-O1", "-x", "c++", *warnings, *flags, str(source), "-o", str(output)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    usual = ["-std=c++17", "-O1", "-x", "c++", "-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Werror"]
+
+    def make(target: Path) -> None:
+        command = [compiler, *usual, *flags, str(source), "-o", str(target)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+
+    made_of = [content(Path(flag[2:])) if flag.startswith("-I") else flag for flag in [*usual, *flags]]
+    shutil.copy(kept("libraries", (*identity(compiler), *made_of, source.read_text()), make), output)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ckwatch.compile.store.artifacts import default_folder
 from ckwatch.system.file_locks import locked
@@ -21,30 +22,34 @@ LIMIT_BYTES = 300_000_000
 """Size of the files of each kind that stay, those used last; a run needs a tenth of it."""
 
 
-def kept(kind: str, made_of: Iterable[str], make: Callable[[Path], None]) -> Path:
+def kept(kind: str, made_of: Iterable[str], make: Callable[[Path], None], folder: Path = FOLDER) -> Path:
     """Return the file that `make` writes at the path it is given, made now if no earlier call had the same `made_of`."""
     digest = hashlib.sha256("\0".join([kind, *made_of]).encode()).hexdigest()[:32]
-    folder = FOLDER / kind
-    path = folder / digest
+    path = folder / kind / digest
     if not path.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked(FOLDER / f"{kind}-{digest[0]}.lock"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        work = folder / f"{kind}-{digest[0]}"
+        with locked(work.with_suffix(".lock")):
             if not path.is_file():
-                with TemporaryDirectory(dir=FOLDER) as work:
-                    made = Path(work, digest)
-                    make(made)
-                    made.rename(path)
-                _forget(folder)
+                shutil.rmtree(work, ignore_errors=True)  # of a run that was killed
+                work.mkdir()
+                try:
+                    make(work / digest)
+                    (work / digest).rename(path)
+                finally:
+                    shutil.rmtree(work)
+                _forget(path.parent)
     os.utime(path)
     return path
 
 
 def _forget(folder: Path) -> None:
     size_bytes = 0
-    for status, path in sorted(((path.stat(), path) for path in folder.iterdir()), key=_use, reverse=True):
-        size_bytes += status.st_size
-        if size_bytes > LIMIT_BYTES:
-            path.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):  # another process does the same
+        for status, path in sorted(((path.stat(), path) for path in folder.iterdir()), key=_use, reverse=True):
+            size_bytes += status.st_size
+            if size_bytes > LIMIT_BYTES:
+                path.unlink()
 
 
 def _use(entry: tuple[os.stat_result, Path]) -> int:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -16,6 +14,7 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.targets import Language
 from ckwatch.render.renderer import Renderer
 from helpers.gemm_build import render
+from helpers.hip_compiles import compiled
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(1800)]
 
@@ -32,27 +31,15 @@ CASES = {
 
 
 @pytest.mark.parametrize("arch", CASES)
-def test_builds_without_a_warning_and_without_spills(
-    arch: str, toolchain: Toolchain, renderer: Renderer, tmp_path: Path
-) -> None:
+def test_builds_without_a_warning_and_without_spills(arch: str, toolchain: Toolchain, renderer: Renderer) -> None:
     text = render(renderer, CASES[arch].unit(TEMPLATE, PARAMETERS)).text
-    source = tmp_path / "unit.hip"
-    source.write_text(text)
-    code_object = tmp_path / "unit.hsaco"
     flags = compile_flags(CompileRequest(text, "unit", Language.HIP, arch), toolchain)
-    warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-command-line-argument", "-Wno-nan-infinity-disabled"]
-    device = ["--offload-device-only", "--no-gpu-bundle-output"]
-    for mode in (["--offload-host-only", "-fsyntax-only"], [*device, "-o", str(code_object)]):
-        command = [str(toolchain.hipcc), *toolchain.hip_arguments, *flags, *warnings, *mode, str(source)]
-        result = _run(command, toolchain)
-        assert result.returncode == 0, result.stderr
-    notes = _run([str(toolchain.readelf), "--notes", str(code_object)], toolchain).stdout
+    flags += ["-Wall", "-Wextra", "-Werror", "-Wno-unused-command-line-argument", "-Wno-nan-infinity-disabled"]
+    compiled(text, toolchain, *flags, "--offload-host-only", "-fsyntax-only")
+    code_object = compiled(text, toolchain, *flags, "--offload-device-only", "--no-gpu-bundle-output")
+    command = [str(toolchain.readelf), "--notes", str(code_object)]
+    notes = subprocess.run(command, env=dict(toolchain.environment), capture_output=True, text=True, check=True).stdout
     assert re.findall(r"\.vgpr_spill_count: *(\d+)", notes) == ["0", "0"]
     accumulator_bytes = 8 if arch == "gfx90a" else 4
     lds = max(map(int, re.findall(r"\.group_segment_fixed_size: *(\d+)", notes)))
     assert lds == 16 * (128 + 4) * 2 * accumulator_bytes
-
-
-def _run(command: list[str], toolchain: Toolchain) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, **toolchain.environment}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

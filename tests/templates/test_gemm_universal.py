@@ -9,9 +9,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import re
-import subprocess
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +25,7 @@ from ckwatch.model.targets import Language
 from ckwatch.render.renderer import Renderer
 from fakes.host_compiler import HostCompiler
 from helpers.gemm_build import SCALARS, VECTORS, both_passes, render
+from helpers.hip_compiles import compiled
 
 TEMPLATE = "ck/gemm_universal.hip.j2"
 
@@ -326,7 +325,7 @@ def test_what_ck_would_compute_wrongly_does_not_compile(
 
 @pytest.mark.toolchain
 @pytest.mark.timeout(1800)
-def test_the_real_ck_accepts_it(renderer: Renderer, tmp_path: Path) -> None:
+def test_the_real_ck_accepts_it(renderer: Renderer) -> None:
     """The host pass alone, which reads all of CK's headers and instantiates everything that is not device code."""
     try:
         toolchain = discover()
@@ -334,17 +333,6 @@ def test_the_real_ck_accepts_it(renderer: Renderer, tmp_path: Path) -> None:
         pytest.skip(str(error))
     case = GemmCase("f8", "f8", "bf16", scale_a="row", scale_b="tensor", bias="row", activation="gelu", arch="gfx950")
     text = render(renderer, unit_of(case, VECTORS, split_k=True)).text
-    source = tmp_path / "unit.hip"
-    source.write_text(text)
     request = CompileRequest(text, "unused", Language.HIP, case.arch)
     flags = [*compile_flags(request, toolchain), *include_flags(request, toolchain)]
-    command = [
-        str(toolchain.hipcc),
-        *toolchain.hip_arguments,
-        *flags,
-        "--offload-host-only",
-        "-fsyntax-only",
-        str(source),
-    ]
-    result = subprocess.run(command, env=dict(toolchain.environment), capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    compiled(text, toolchain, *flags, "--offload-host-only", "-fsyntax-only")

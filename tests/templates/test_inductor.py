@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from dataclasses import asdict, replace
 from importlib import import_module
@@ -26,6 +25,7 @@ from ckwatch.model.targets import Language
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.operations.grouped_convolution import convolution_operation
 from ckwatch.workspace.toml import toml_value
+from helpers.hip_compiles import compiled
 from helpers.units import gemm, tensor, unit
 from helpers.workspaces import workspace
 
@@ -286,22 +286,10 @@ def test_text_of_inductor_renders_unchanged(name: str, inductor: InductorText, t
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_text_of_inductor_is_good_cpp(name: str, inductor: InductorText, toolchain: Toolchain, tmp_path: Path) -> None:
     template, _, operation, parameters = unchanged(name, inductor)
-    source = tmp_path / "unit.hip"
     text = rendered(tmp_path, template, operation, parameters)
-    source.write_text(text)
     request = CompileRequest(text, "unit", Language.HIP, "gfx942")
     flags = [*compile_flags(request, toolchain), *include_flags(request, toolchain)]
-    command = [
-        str(toolchain.hipcc),
-        *toolchain.hip_arguments,
-        *flags,
-        "--offload-host-only",
-        "-fsyntax-only",
-        str(source),
-    ]
-    environment = {**os.environ, **toolchain.environment}
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    compiled(text, toolchain, *flags, "--offload-host-only", "-fsyntax-only")
 
 
 def smallest(library: str, dtype: str) -> dict[str, Any]:
