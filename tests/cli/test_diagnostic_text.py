@@ -84,6 +84,19 @@ def test_notes_counts_and_fixes() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("fix", "said"),
+    [
+        (Fix(span("/ws/t.j2", 0, 10, 0, 10), ";"), "insert `;` at 1:11"),
+        (Fix(span("/ws/t.j2", 0, 10, 0, 14), ""), "remove what is at 1:11"),
+        (Fix(span("/ws/inc/own.hpp", 2, 4, 2, 9), "block"), "replace by `block` at inc/own.hpp:3:5"),
+        (Fix(span("/other/own.hpp", 2, 4, 2, 4), ";"), "insert `;` at /other/own.hpp:3:5"),
+    ],
+)
+def test_a_fix_in_another_file_names_it(fix: Fix, said: str) -> None:
+    assert plain(made(0, 10, 14, fixes=(fix,)))[-1] == f"    fix: {said}"
+
+
 def test_detail_and_many_notes_on_request() -> None:
     diagnostic = made(0, 10, 14, related=tuple(Related(f"n{n}", None) for n in range(12)), detail="all\nwords")
     short, full = plain(diagnostic), plain(diagnostic, detail=True)

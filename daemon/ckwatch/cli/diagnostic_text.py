@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ckwatch.cli.styled_text import StyledText, cell_width
 from ckwatch.model.amounts import count
-from ckwatch.model.diagnostics import Diagnostic, Severity
+from ckwatch.model.diagnostics import Diagnostic, Fix, Severity
 from ckwatch.model.names import unseen_in
 from ckwatch.model.text import Span
 
@@ -79,7 +79,7 @@ def diagnostic_text(
             lines += _snippet(entry.span, read_line, "cyan")
     if len(shown) < len(diagnostic.related):
         lines.append(_remark(f"not shown: {len(diagnostic.related) - len(shown)} more"))
-    lines += [_remark(f"replace by `{fix.text}` at {fix.span.start}", "fix") for fix in diagnostic.fixes]
+    lines += [_remark(_fix_text(fix, diagnostic.span.path, root), "fix") for fix in diagnostic.fixes]
     if detail and diagnostic.detail:
         lines += [StyledText((f"    {line}", "dim")) for line in diagnostic.detail.split("\n")]
     return StyledText.lines(lines)
@@ -100,6 +100,15 @@ def display_path(path: str, root: str | None) -> str:
     below = base if base.endswith("/") else f"{base}/"
     whole = posixpath.normpath(path)
     return whole[len(below) :] if whole.startswith(below) else path
+
+
+def _fix_text(fix: Fix, path: str, root: str | None) -> str:
+    """What to change; `path` is the file of the diagnostic, which need not be named again."""
+    span = fix.span
+    place = f"{span.start}" if span.path == path else f"{display_path(span.path, root)}:{span.start}"
+    if not fix.text:
+        return f"remove what is at {place}"
+    return f"insert `{fix.text}` at {place}" if span.start == span.end else f"replace by `{fix.text}` at {place}"
 
 
 def _headline(span: Span, label: str, style: str, message: str, code: str, root: str | None) -> StyledText:

@@ -107,14 +107,16 @@ def _placed(one: Related) -> str:
     return f"{one.span.path.rpartition('/')[2]}:{one.span.start.line + 1}: {one.message}"
 
 
-def fix_title(replaced: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the title of a fix: `Replace 'a' by 'b'`."""
+def fix_title(replaced: Sequence[str], texts: Sequence[str], files: Collection[str] = ()) -> str:
+    """Return the title of a fix: `Replace 'a' by 'b'`; `files` are the names of those that it changes, if it changes
+    others than the one that is looked at."""
+    where = f" in {', '.join(sorted(files))}" if files else ""
     if len(texts) == 1:
         old, new = _quoted(replaced[0]), _quoted(texts[0])
         if not replaced[0]:
-            return f"Insert {new}"
-        return f"Replace {old} by {new}" if texts[0] else f"Remove {old}"
-    return f"Fix it in {len(texts)} places"
+            return f"Insert {new}{where}"
+        return f"Replace {old} by {new}{where}" if texts[0] else f"Remove {old}{where}"
+    return f"Fix it in {len(texts)} places{where}"
 
 
 def _quoted(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
 
 import anyio
@@ -60,8 +61,10 @@ class QuickFixes(LanguageProvider):
 
     def _action(self, one: Diagnostic, converter: DiagnosticConverter, texts: Texts) -> types.CodeAction:
         edits, written = converter.edits(one, texts), [fix.text for fix in one.fixes]
+        replaced = [_text(texts, fix.span.path, fix.span.range) for fix in one.fixes]
+        files = {posixpath.basename(path) for path in edits} if edits.keys() != {one.span.path} else set()
         return types.CodeAction(
-            title=fix_title([_text(texts, fix.span.path, fix.span.range) for fix in one.fixes], written),
+            title=fix_title(replaced, written, files),
             kind=types.CodeActionKind.QuickFix,
             diagnostics=[converter.diagnostic(one, texts, self._reports.here(one))],
             is_preferred=True,
