@@ -9,23 +9,36 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 from anyio import to_thread
 
 from ckwatch.checks.device_code.declarations import KernelDeclaration
+from ckwatch.checks.device_code.private_arrays import UNROLL
 from ckwatch.checks.places import RenderedFile
+from ckwatch.codeobject.disassembly import DisassembledFunction
 from ckwatch.codeobject.kernel_sources import BoundText, LimitedKernel, SourceTexts, bound_text, kernel_sources
-from ckwatch.codeobject.limit_hints import LdsLimit, Remedy, is_better, lds_limit, remedies, spill_sentence
+from ckwatch.codeobject.limit_hints import (
+    LdsLimit,
+    Remedy,
+    figures_sentence,
+    is_better,
+    lds_limit,
+    remedies,
+    spill_sentence,
+)
 from ckwatch.codeobject.metadata import read_metadata
 from ckwatch.codeobject.occupancy import occupancy_of
-from ckwatch.codeobject.report import CodeObjectReport, KernelReport
+from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources
 from ckwatch.codeobject.report_diff import changed_figures
+from ckwatch.codeobject.scratch_places import ScratchArray, ScratchUse, is_less_scratch, scratch_use, unroll_edits
+from ckwatch.codeobject.source_lines import CallChain
 from ckwatch.compile.line_tables import compile_device_code, find_device_code
 from ckwatch.compile.rendered_unit import compile_request
 from ckwatch.compile.request import CompileRequest
@@ -40,6 +53,7 @@ from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
 from ckwatch.engine.handlers.analyze import ReportCache
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
+from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language, language_of
@@ -47,7 +61,10 @@ from ckwatch.render.outcome import Rendered
 from ckwatch.system.user_files import read_file
 
 LAUNCH_BOUNDS = "performance/launch-bounds"
+SCRATCH = "performance/scratch"
 LDS_OCCUPANCY = "performance/lds-occupancy"
+
+SHOWN_ARRAYS = 3
 
 COMPILES = 4
 """Changes of one unit that are compiled at most."""
@@ -91,6 +108,20 @@ class _Subject:
         return replace(one, **more)  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True, slots=True)
+class LinedKernel:
+    """The instructions of a kernel, and the call chains of their source lines by their addresses."""
+
+    function: DisassembledFunction
+    frames: Mapping[int, CallChain]
+
+
+class KernelLines(Protocol):
+    """Finds the source lines of a kernel's instructions by its symbol; None where they are not known."""
+
+    async def __call__(self, unit: UnitState, symbol: str, *, awaited: bool) -> LinedKernel | None: ...
+
+
 @dataclass(eq=False)
 class AdviceFinder:
     """Finds advice, for one unit at a time."""
@@ -100,6 +131,7 @@ class AdviceFinder:
     _view_loader: ViewLoader
     _renders: RenderHandler
     _reports: ReportCache
+    _kernel_lines: KernelLines
     _failed: dict[str, None] = field(default_factory=dict, init=False)
     _looked_into: dict[tuple[str, ...], UnitKey] = field(default_factory=dict, init=False)
 
@@ -117,9 +149,10 @@ class AdviceFinder:
         if subject is None:
             return AdviseFinished(effect.work, None, at=time.time())
         found = [one for source in subject.kernels for one in _lds_diagnostics(subject, source)]
+        found += await self._scratch(subject, unit, compiler, awaited=effect.awaited)
         budget = COMPILES
         for source in sorted(subject.kernels, key=lambda one: -one.kernel.resources.vgpr_spills):
-            if not source.kernel.resources.vgpr_spills or self._is_looked_into(unit, source):
+            if not source.kernel.resources.vgpr_spills or self._is_looked_into(unit, source, LAUNCH_BOUNDS):
                 continue
             spilled, budget = await self._spills(subject, source, compiler, budget)
             found += spilled
@@ -144,11 +177,11 @@ class AdviceFinder:
         )
         return await to_thread.run_sync(make)
 
-    def _is_looked_into(self, unit: UnitState, source: LimitedKernel) -> bool:
+    def _is_looked_into(self, unit: UnitState, source: LimitedKernel, why: str) -> bool:
         """Return True if another unit of the kernel file, whose kernel is declared alike, has advice; else this one
         is."""
         name, bounds = source.declared[0].name, [bound.arguments for bound in source.declared[0].bounds]
-        kind = (unit.unit.kernel.name, unit.unit.arch, name, repr([[one.text for one in each] for each in bounds]))
+        kind = (why, unit.unit.kernel.name, unit.unit.arch, name, repr([[one.text for one in each] for each in bounds]))
         other = self._looked_into.get(kind, unit.key)
         known = None if other == unit.key else self._state.find(other)
         latest, result = (None, None) if known is None else (known.advice.latest, known.compile.result)
@@ -176,6 +209,47 @@ class AdviceFinder:
                 if after is not None and is_better(source.kernel.resources, after.resources, remedy):
                     return [_spill_diagnostic(subject, source, declared, remedy, after, bound)], budget
         return [], budget
+
+    async def _scratch(
+        self, subject: _Subject, unit: UnitState, compiler: CompilerWithStore, *, awaited: bool
+    ) -> list[Diagnostic]:
+        """The arrays in the scratch of kernels that spill nothing."""
+        found: list[Diagnostic] = []
+        for source in subject.kernels:
+            resources = source.kernel.resources
+            if not resources.scratch_bytes or resources.vgpr_spills or len(found) >= SHOWN_ARRAYS:
+                continue
+            known = None
+            if not self._is_looked_into(unit, source, SCRATCH):
+                known = await self._kernel_lines(unit, resources.symbol, awaited=awaited)
+            if known is not None:
+                use = await to_thread.run_sync(scratch_use, known.function, known.frames, subject.texts)
+                found += await self._scratch_of(subject, source, use, compiler)
+        return found
+
+    async def _scratch_of(
+        self, subject: _Subject, source: LimitedKernel, use: ScratchUse, compiler: CompilerWithStore
+    ) -> list[Diagnostic]:
+        found: list[Diagnostic] = []
+        for array in use.arrays[:SHOWN_ARRAYS]:
+            after = await self._unrolled(subject, array, compiler, source.kernel.resources)
+            found.append(_array_diagnostic(subject, source, array, after))
+        if not found and use.lines:
+            text = f"{_scratch_words(source)}, which is accessed here"
+            found.append(subject.diagnostic(Severity.INFORMATION, SCRATCH, text, use.lines[0]))
+        called = (Related("the kernel calls a function that is not inlined", None),) if use.calls else ()
+        return [replace(one, related=(*called, *one.related)) for one in found]
+
+    async def _unrolled(
+        self, subject: _Subject, array: ScratchArray, compiler: CompilerWithStore, before: KernelResources
+    ) -> KernelReport | None:
+        """The kernel with the loops unrolled that index an array, where a compile has confirmed that this helps."""
+        edits = unroll_edits(array, subject.texts)
+        source = subject.texts.edited(edits) if edits else None
+        if source is None:
+            return None
+        after = await self._compiled(replace(subject.request, source=source), compiler, before.symbol)
+        return after if after is not None and is_less_scratch(before, after.resources) else None
 
     async def _compiled(self, request: CompileRequest, compiler: CompilerWithStore, symbol: str) -> KernelReport | None:
         """The kernel as a changed request gives it; None where that does not compile."""
@@ -313,3 +387,28 @@ def _lds_diagnostics(subject: _Subject, source: LimitedKernel) -> Iterator[Diagn
     arrays = declared.shared
     place = (arrays[0].start, arrays[0].end) if len(arrays) == 1 else (declared.start, declared.end)
     yield subject.diagnostic(Severity.HINT, LDS_OCCUPANCY, f"`{declared.name}`: {limit}", place)
+
+
+def _scratch_words(source: LimitedKernel) -> str:
+    return f"`{source.declared[0].name}` has {source.kernel.resources.scratch_bytes:,} bytes of scratch per lane"
+
+
+def _array_diagnostic(
+    subject: _Subject, source: LimitedKernel, array: ScratchArray, after: KernelReport | None
+) -> Diagnostic:
+    """An array in scratch, at its declaration; `after` is the kernel with its loops unrolled, if that helps."""
+    one = next((access for access in array.accesses if access.others), array.accesses[0])
+    place = subject.texts.place(one.start, one.end)
+    line = "" if place is None else f" (line {place.span.start.line + 1})"
+    unknown = ", which is not known at compile time" if array.by_lane else ""
+    why = f"lies in memory, indexed by `{one.index}`{unknown}{line}"
+    text = f"{_scratch_words(source)}: `{one.name}` {why}"
+    fixes: tuple[Fix, ...] = ()
+    if after is not None:
+        text += f"; compiled with `{UNROLL}` before {count(len(array.unrollable), 'loop')} that index it: "
+        text += figures_sentence(source.kernel, after)
+        found = [subject.texts.fix(edit) for edit in unroll_edits(array, subject.texts)]
+        fixes = tuple(fix for fix in found if fix is not None) if None not in found else ()
+    made = subject.diagnostic(*(Severity.INFORMATION, SCRATCH, text, (one.declared_at, one.declared_end)), fixes=fixes)
+    related = () if place is None else (Related("it is indexed here", place.span),)
+    return replace(made, related=(*related, *made.related))
