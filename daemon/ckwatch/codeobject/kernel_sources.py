@@ -135,7 +135,7 @@ def bound_text(texts: SourceTexts, declared: KernelDeclaration, size: LaunchSize
     number = str(size.threads)
     if all(texts.printed_by(one) is None for one in size.written):
         return BoundText(number, number)
-    if size.block is None:
+    if size.block is None or declared.insert_at < texts.rendered_start:
         return None
     text = texts.text[slice(*size.block)]
     printed = texts.printed_by(size.block)

@@ -66,8 +66,8 @@ LDS_OCCUPANCY = "performance/lds-occupancy"
 
 SHOWN_ARRAYS = 3
 
-COMPILES = 4
-"""Changes of one unit that are compiled at most."""
+COMPILES = 3
+"""Compiles of one unit's changes at most, each of one change of each kernel."""
 
 HEADERS_LIMIT_BYTES = 1 << 20
 """Headers of a unit's own that are read for declarations."""
@@ -150,12 +150,12 @@ class AdviceFinder:
             return AdviseFinished(effect.work, None, at=time.time())
         found = [one for source in subject.kernels for one in _lds_diagnostics(subject, source)]
         found += await self._scratch(subject, unit, compiler, awaited=effect.awaited)
-        budget = COMPILES
-        for source in sorted(subject.kernels, key=lambda one: -one.kernel.resources.vgpr_spills):
-            if not source.kernel.resources.vgpr_spills or self._is_looked_into(unit, source, LAUNCH_BOUNDS):
-                continue
-            spilled, budget = await self._spills(subject, source, compiler, budget)
-            found += spilled
+        spilled = [
+            one
+            for one in subject.kernels
+            if one.kernel.resources.vgpr_spills and not self._is_looked_into(unit, one, LAUNCH_BOUNDS)
+        ]
+        found += await self._spills(subject, spilled, compiler)
         advice = ArtifactAdvice(effect.result.artifact, effect.work.key, generation, tuple(found))
         return AdviseFinished(effect.work, advice, at=time.time())
 
@@ -169,7 +169,7 @@ class AdviceFinder:
         report = await self._reports.report(result.artifact, path, unit.unit.arch)
         workspace = self._view_loader.workspace(unit.key.scope)
         request = compile_request(workspace, unit.unit, rendered, awaited=awaited)
-        roots = [str(root) for root in compiler.toolchain.roots.values()]
+        roots = [str(root) for root in compiler.toolchain.roots.values() if root != workspace.root]
         present = {} if result.headers is None else result.headers.present
         own = [path for path in present if not any(path.startswith(f"{root}/") for root in roots)]
         make = partial(
@@ -193,22 +193,29 @@ class AdviceFinder:
         return False
 
     async def _spills(
-        self, subject: _Subject, source: LimitedKernel, compiler: CompilerWithStore, budget: int
-    ) -> tuple[list[Diagnostic], int]:
-        """The diagnostic of the first change that a compile confirms, and how many more may be compiled."""
-        for declared in source.declared:
-            size = source.size
-            bound = None if size is None else bound_text(subject.texts, declared, size)
-            threads = None if size is None else size.threads
-            for remedy in remedies(source.kernel, declared, threads, None if bound is None else bound.compiled):
-                request = _changed(subject, remedy, declared)
-                if request is None or not budget:
-                    continue
-                budget -= 1
-                after = await self._compiled(request, compiler, source.kernel.resources.symbol)
-                if after is not None and is_better(source.kernel.resources, after.resources, remedy):
-                    return [_spill_diagnostic(subject, source, declared, remedy, after, bound)], budget
-        return [], budget
+        self, subject: _Subject, spilled: Iterable[LimitedKernel], compiler: CompilerWithStore
+    ) -> list[Diagnostic]:
+        """The changes that a compile confirms. One compile tries a change of each kernel: they do not depend on each
+        other."""
+        left = {one.kernel.resources.symbol: _Trial.all_of(subject, one) for one in spilled}
+        found: list[Diagnostic] = []
+        for _ in range(COMPILES):
+            left = {symbol: trials for symbol, trials in left.items() if trials}
+            chosen = _together([trials[0] for trials in left.values()])
+            request = _changed(subject, chosen)
+            after = None if request is None else await self._compiled(request, compiler)
+            if after is None and len(chosen) > 1:  # one of them does not compile
+                chosen = chosen[:1]
+                request = _changed(subject, chosen)
+                after = None if request is None else await self._compiled(request, compiler)
+            for trial in chosen:
+                symbol = trial.source.kernel.resources.symbol
+                made = (after or {}).get(symbol)
+                left[symbol] = left[symbol][1:]
+                if made is not None and is_better(trial.source.kernel.resources, made.resources, trial.remedy):
+                    found.append(_spill_diagnostic(subject, trial, made))
+                    left[symbol] = []
+        return found
 
     async def _scratch(
         self, subject: _Subject, unit: UnitState, compiler: CompilerWithStore, *, awaited: bool
@@ -248,11 +255,14 @@ class AdviceFinder:
         source = subject.texts.edited(edits) if edits else None
         if source is None:
             return None
-        after = await self._compiled(replace(subject.request, source=source), compiler, before.symbol)
+        made = await self._compiled(replace(subject.request, source=source), compiler) or {}
+        after = made.get(before.symbol)
         return after if after is not None and is_less_scratch(before, after.resources) else None
 
-    async def _compiled(self, request: CompileRequest, compiler: CompilerWithStore, symbol: str) -> KernelReport | None:
-        """The kernel as a changed request gives it; None where that does not compile."""
+    async def _compiled(
+        self, request: CompileRequest, compiler: CompilerWithStore
+    ) -> Mapping[str, KernelReport] | None:
+        """The kernels of a changed request by their symbols; None where it does not compile."""
         toolchain, store = compiler.toolchain, self._tools.store
         identity = hashlib.sha256("\0".join((request.source, request.arch, *request.flags)).encode("utf-8", "replace"))
         key = identity.hexdigest()
@@ -260,7 +270,7 @@ class AdviceFinder:
             return None
         path = await to_thread.run_sync(find_device_code, request, toolchain, store)
         if path is not None:
-            return await to_thread.run_sync(_kernel_in, path, request.arch, symbol)
+            return await to_thread.run_sync(_kernels_in, path, request.arch)
         with anyio.CancelScope(shield=True):
             folder = await to_thread.run_sync(store.work_folder)
         # A flag that other code is made by fits no precompiled header.
@@ -268,7 +278,7 @@ class AdviceFinder:
         try:
             made = await compile_device_code(request, toolchain, store, ladder, folder)
             if made.code_object is not None:
-                return await to_thread.run_sync(_kernel_in, made.code_object, request.arch, symbol)
+                return await to_thread.run_sync(_kernels_in, made.code_object, request.arch)
         finally:
             await remove_work_folder(folder)
         if made.failure is None or made.failure.fault is None:
@@ -306,44 +316,74 @@ def _read(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield path, content.decode("utf-8", "replace")
 
 
-def _kernel_in(path: Path, arch: str, symbol: str) -> KernelReport | None:
+def _kernels_in(path: Path, arch: str) -> dict[str, KernelReport] | None:
     try:
         found = read_metadata(read_file(path, CODE_OBJECT_LIMIT_BYTES))
     except (OSError, ValueError):
         return None
-    resources = next((one for one in found.kernels if one.symbol == symbol), None)
-    if resources is None:
+    plain = arch.partition(":")[0]
+    return {
+        one.symbol: KernelReport(resources=one, occupancy=occupancy_of(one, plain, cu_mode=one.symbol in found.cu_mode))
+        for one in found.kernels
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A change of a kernel's declaration that may help; `most_threads` stands for it where it is in a header."""
+
+    source: LimitedKernel
+    declared: KernelDeclaration
+    remedy: Remedy
+    bound: BoundText | None
+    most_threads: int | None
+
+    @classmethod
+    def all_of(cls, subject: _Subject, source: LimitedKernel) -> list[_Trial]:
+        """Those that can be made, the likeliest first. In a header only a kernel without any bound can have another
+        one: by a flag."""
+        found = []
+        for declared in source.declared:
+            bound = None if source.size is None else bound_text(subject.texts, declared, source.size)
+            threads = None if source.size is None else source.size.threads
+            for remedy in remedies(source.kernel, declared, threads, None if bound is None else bound.compiled):
+                here = subject.texts.edited(remedy.edits) is not None
+                if here or (remedy.threads is not None and not declared.bounds):
+                    found.append(cls(source, declared, remedy, bound, None if here else remedy.threads))
+        return found
+
+
+def _together(trials: Iterable[_Trial]) -> list[_Trial]:
+    """Those that one compile can try: of other text each, and with one flag."""
+    found: list[_Trial] = []
+    for one in trials:
+        edited = {edit for other in found if other.most_threads is None for edit in other.remedy.edits}
+        flags = {other.most_threads for other in found} - {None}
+        alike = one.most_threads in flags or not flags
+        if alike if one.most_threads is not None else edited.isdisjoint(one.remedy.edits):
+            found.append(one)
+    return found
+
+
+def _changed(subject: _Subject, trials: Iterable[_Trial]) -> CompileRequest | None:
+    """The request with all of these changes; None without any."""
+    chosen = list(trials)
+    edits = [edit for one in chosen if one.most_threads is None for edit in one.remedy.edits]
+    source = subject.texts.edited(edits)
+    flags = {f"{_MOST_THREADS}{one.most_threads}" for one in chosen if one.most_threads is not None}
+    if not chosen or source is None:
         return None
-    occupancy = occupancy_of(resources, arch.partition(":")[0], cu_mode=symbol in found.cu_mode)
-    return KernelReport(resources=resources, occupancy=occupancy)
+    return replace(subject.request, source=source, flags=(*subject.request.flags, *flags))
 
 
-def _changed(subject: _Subject, remedy: Remedy, declared: KernelDeclaration) -> CompileRequest | None:
-    """The request with a remedy; None where it cannot be made. In a header only a kernel without any bound can have
-    another one: by a flag."""
-    source = subject.texts.edited(remedy.edits)
-    if source is not None:
-        return replace(subject.request, source=source)
-    if remedy.threads is None or declared.bounds:
-        return None
-    return replace(subject.request, flags=(*subject.request.flags, f"{_MOST_THREADS}{remedy.threads}"))
-
-
-def _spill_diagnostic(
-    subject: _Subject,
-    source: LimitedKernel,
-    declared: KernelDeclaration,
-    remedy: Remedy,
-    after: KernelReport,
-    bound: BoundText | None,
-) -> Diagnostic:
-    fixes = _fixes(subject, remedy, bound)
+def _spill_diagnostic(subject: _Subject, trial: _Trial, after: KernelReport) -> Diagnostic:
+    source, declared, remedy = trial.source, trial.declared, trial.remedy
     one = subject.diagnostic(
         Severity.INFORMATION,
         LAUNCH_BOUNDS,
         f"`{declared.name}`: {spill_sentence(source.kernel, after, remedy)}",
         (declared.start, declared.end),
-        fixes=fixes,
+        fixes=_fixes(subject, remedy, trial.bound),
         detail="\n".join((f"in {source.kernel.resources.name}", *changed_figures(source.kernel, after))),
     )
     return replace(one, related=(*_about_launches(subject, source, remedy), *one.related))
