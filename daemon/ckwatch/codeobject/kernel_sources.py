@@ -46,6 +46,21 @@ class SourceTexts:
             text = f"{text[:start]}{edit.text}{text[end:]}"
         return text
 
+    def line(self, path: str, number: int) -> tuple[int, int] | None:
+        """The offsets of a line, numbered from 1, of one of the texts; None where it is in none."""
+        if number < 1:
+            return None
+        own = "" if self.rendered.is_at(path) else path
+        if own not in self._paths:
+            return None
+        at = self._paths.index(own)
+        start, end = self._starts[at], self._starts[at + 1] if at + 1 < len(self._starts) else len(self.text)
+        for _ in range(number - 1):
+            start = self.text.find("\n", start, end) + 1
+            if not start:
+                return None
+        return start, max(self.text.find("\n", start, end), start)
+
     def place(self, start: int, end: int) -> SourcePlace | None:
         """The place of [`start`, `end`) in the template or header."""
         if start >= self.rendered_start:
@@ -120,7 +135,7 @@ def bound_text(texts: SourceTexts, declared: KernelDeclaration, size: LaunchSize
     number = str(size.threads)
     if all(texts.printed_by(one) is None for one in size.written):
         return BoundText(number, number)
-    if size.block is None:
+    if size.block is None or declared.insert_at < texts.rendered_start:
         return None
     text = texts.text[slice(*size.block)]
     printed = texts.printed_by(size.block)

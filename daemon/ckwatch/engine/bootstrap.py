@@ -41,7 +41,7 @@ from ckwatch.core.state import State
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.build_tools import BuildTools, FindToolchain
 from ckwatch.engine.client_requests import ClientRequests
-from ckwatch.engine.handlers.advise import AdviceFinder
+from ckwatch.engine.handlers.advise import AdviceFinder, LinedKernel
 from ckwatch.engine.handlers.analyze import ArtifactAnalyzer, ReportCache, code_version
 from ckwatch.engine.handlers.compile import CompileHandler
 from ckwatch.engine.handlers.farm_link import FarmLink
@@ -230,7 +230,7 @@ class _Parts:
             Analyze: self._analyzer.analyze,
             Measure: self.measure.measure,
             Verify: self._verify.verify,
-            Advise: AdviceFinder(state, *common, self._analyzer.reports).advise,
+            Advise: AdviceFinder(state, *common, self._analyzer.reports, self._kernel_lines).advise,
             Record: recorder.record,
         }
         loop.on_unit_removed = self.renders.text_cache.drop
@@ -279,6 +279,10 @@ class _Parts:
             lines = SourceLines(*common, self.renders, self._side_work)
             self._listings = IsaListings(*common, self._analyses, lines)
         return self._listings
+
+    async def _kernel_lines(self, unit: UnitState, symbol: str, *, awaited: bool) -> LinedKernel | None:
+        listings = await to_thread.run_sync(self._make_listings)
+        return await listings.kernel_lines(unit, symbol, awaited=awaited)
 
     async def _place(self, unit: UnitState, found: Verification) -> Verification:
         listings = await to_thread.run_sync(self._make_listings)

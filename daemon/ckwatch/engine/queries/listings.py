@@ -35,6 +35,7 @@ from ckwatch.compile.work_folder import remove_work_folder
 from ckwatch.core.events import CompileFacts
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.handlers.advise import LinedKernel
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
@@ -97,7 +98,14 @@ class SourceLines:
     _failed: dict[str, str] = field(default_factory=dict, init=False)
 
     async def add(
-        self, known: KnownKernel, unit: UnitState, result: CompileFacts, code_object: Path, *, compile_it: bool
+        self,
+        known: KnownKernel,
+        unit: UnitState,
+        result: CompileFacts,
+        code_object: Path,
+        *,
+        compile_it: bool,
+        awaited: bool = True,
     ) -> str:
         """Find out where the instructions of a kernel of `result` came from; why that is not known, or "".
 
@@ -105,14 +113,21 @@ class SourceLines:
         """
         async with known.lock:
             try:
-                return await self._add(known, unit, result, code_object, compile_it=compile_it)
+                return await self._add(known, unit, result, code_object, compile_it=compile_it, awaited=awaited)
             except CkwatchError as error:
                 return f"no source lines: {error.message}"
             except (OSError, ValueError) as error:
                 return f"no source lines: the artifact cannot be read: {error}"
 
     async def _add(
-        self, known: KnownKernel, unit: UnitState, result: CompileFacts, code_object: Path, *, compile_it: bool
+        self,
+        known: KnownKernel,
+        unit: UnitState,
+        result: CompileFacts,
+        code_object: Path,
+        *,
+        compile_it: bool,
+        awaited: bool,
     ) -> str:
         compiler, store = self._tools.compiler, self._tools.store
         fresh = unit.present_result is result
@@ -130,7 +145,7 @@ class SourceLines:
         stored = await to_thread.run_sync(read_entry, code_object.parent)
         workspace = self._view_loader.workspace(unit.key.scope)
         source = await to_thread.run_sync(lambda: stored.source_text)
-        request = compile_request(workspace, unit.unit, rendered, awaited=True)
+        request = compile_request(workspace, unit.unit, rendered, awaited=awaited)
         request = replace(request, source=source, symbol=stored.record.symbol)
         found = await to_thread.run_sync(find_lined_code, request, toolchain, store)
         if found is not None:
@@ -263,6 +278,20 @@ class IsaListings:
                 log.info("findings of %s stand at its instance: %s", unit.key, why_not)
             found = await to_thread.run_sync(_with_places, found, symbol, known)
         return at_inputs(found, unit.unit.kernel)
+
+    async def kernel_lines(self, unit: UnitState, symbol: str, *, awaited: bool) -> LinedKernel | None:
+        """A kernel of the unit's artifact with the source lines of its instructions; None where they are not known. It
+        may take a compile, which makes way for others unless it is `awaited`."""
+        result, compiler = unit.compile.result, self._tools.compiler
+        path = None if result is None else result.products.get(ProductKind.CODE_OBJECT.value)
+        if result is None or path is None or compiler is None or isinstance(compiler.toolchain, NvccToolchain):
+            return None
+        known = await self._kernel(result.artifact, symbol, Path(path), compiler.toolchain)
+        why_not = await self._lines.add(known, unit, result, Path(path), compile_it=True, awaited=awaited)
+        if why_not:
+            log.info("scratch of %s has no lines: %s", unit.key, why_not)
+        frames, _ = await to_thread.run_sync(known.lines)
+        return None if frames is None else LinedKernel(known.function, frames)
 
     async def _kernel(self, artifact: str, symbol: str, path: Path, toolchain: Toolchain) -> KnownKernel:
         key = (artifact, symbol)
