@@ -20,6 +20,16 @@ from ckwatch.cli.imports.element_functions import ElementFunctions, Untranslatab
 from ckwatch.cli.imports.hip_workspace import OpenQuestion
 from ckwatch.workspace.toml import toml_string
 
+ADDRESSES = """\
+// CK addresses a tensor by signed 32-bit byte offsets, and the padding of its last tiles counts. Where a dword or more
+// is read or written at once, buffer instructions may ignore the lowest two bits of the address.
+inline bool is_unaddressable(
+    const void* base, int64_t lines, int64_t tile, int64_t leading, int64_t bytes, int64_t vector) {
+    const int64_t alignment = bytes * vector < 4 ? bytes * vector : 4;
+    return (lines + tile - 1) / tile * tile * leading > INT32_MAX / bytes || leading * bytes % alignment != 0 ||
+           reinterpret_cast<uintptr_t>(base) % alignment != 0;
+}
+"""
 ACTIVATIONS: Mapping[str, str] = {
     "Relu": "relu", "FastGelu": "gelu_tanh", "Gelu": "gelu", "Silu": "silu", "TanH": "tanh", "Sigmoid": "sigmoid",
 }  # fmt: skip
@@ -32,7 +42,8 @@ class OperationText:
     """The parts of the two files that depend on what an operation computes.
 
     `hooks` are template arguments that the template's hooks give, by the names of parameters. `call` are the arguments
-    of `MakeArgumentPointer`, `refused` conditions in C++ under which the operation is not launched.
+    of `MakeArgumentPointer`, `refused` conditions in C++ under which the operation is not launched. `helpers` are C++
+    functions, `before` statements before the call.
     """
 
     lines: list[str]
@@ -46,6 +57,8 @@ class OperationText:
     open: list[OpenQuestion] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     reference: str | None = None
+    helpers: str = ""
+    before: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +205,7 @@ class _Gemm:
             )
             shape = {"B": number or 2, **shape}
         refused = [] if self._has_k_batch else ["kBatch != 1"]
+        refused += self._unaddressable()
         inputs = ["X", "W", *(one.name for one in self._operands)]
         return OperationText(
             lines,
@@ -204,7 +218,27 @@ class _Gemm:
             self._parameters,
             self._open,
             reference=self._reference,
+            helpers=ADDRESSES,
         )
+
+    def _unaddressable(self) -> list[str]:
+        """Conditions that CK does not check, on each matrix."""
+        matrices = [("X", "M", "K", "LDA"), ("W", "K", "N", "LDB"), ("Y", "M", "N", "LDC")]
+        matrices += [(one.name, "M", "N", f"LD_{one.name}") for one in self._operands if one.per == "element"]
+        found = []
+        for tensor, rows, columns, leading in matrices:
+            pattern = {"X": "A", "W": "B"}.get(tensor, "C")
+            vector = first_named(self._operation.parameters, rf"{pattern}\w*(?:Src|Transfer|Dst)ScalarPerVector\w*")
+            width = f"{{{{ {vector.name} }}}}" if vector is not None and isinstance(vector.value, int) else "1"
+            tile = f"{rows if self._layout(tensor) == 'row' else columns}PerBlock"
+            names = [one.name for one in self._operation.parameters]
+            padded = f"{{{{ {tile} }}}}" if tile in names else "1"
+            found.append(unaddressable(tensor, rows + columns, padded, leading, width))
+        return found
+
+    def _layout(self, tensor: str) -> str:
+        own = next((one.layout for one in self._operands if one.name == tensor), None)
+        return own if own is not None else self._tensor(tensor)[1]
 
     def _sizes(self) -> tuple[str, ...]:
         return ("M", "N", "K")
@@ -240,7 +274,7 @@ class _Gemm:
         ops = {name[0]: kind for name, kind in self._ops.items()}
         result = ops.get("c", ops.get("e", "PassThrough"))
         steps = self._steps(result)
-        own = steps is None or not all(_passes(ops.get(side, "PassThrough")) for side in "ab")
+        own = steps is None or not all(passes(ops.get(side, "PassThrough")) for side in "ab")
         lines = []
         if own or self._wraps():
             lines.append(self._reference_line(ops.get("a", ""), ops.get("b", ""), result))
@@ -281,7 +315,7 @@ class _Gemm:
 
     def _reference_text(self, functions: ElementFunctions, a: str, b: str, result: str) -> str:
         def applied(kind: str, *values: str) -> str:
-            if _passes(kind) or not kind:
+            if passes(kind) or not kind:
                 return values[0]
             return f"{functions.add(kind, len(values))}({', '.join(values)})"
 
@@ -299,15 +333,23 @@ class _Gemm:
 
     def _steps(self, kind: str) -> list[str] | None:
         """The steps of an epilogue that CK's name of it says; None where it does not."""
-        if _passes(kind):
+        if passes(kind):
             return [] if not self._operands else None
         if _ELEMENT_WISE not in kind:
             return None
         return epilogue_steps(kind.rpartition("::")[2], [one.name for one in self._operands])
 
 
-def _passes(kind: str) -> bool:
-    return kind.rpartition("::")[2] == "PassThrough"
+def unaddressable(tensor: str, sizes: str, tile: str, leading: str, vector: str) -> str:
+    """The condition in C++ under which CK cannot address a matrix; `sizes` are the names of its rows and columns."""
+    lines = f'{{{{ "{sizes[0]}" if {tensor}.layout == "row" else "{sizes[1]}" }}}}'
+    size = f"sizeof({{{{ dtype({tensor}) }}}})"
+    return f"@SCOPE@::is_unaddressable({{{{ ptr({tensor}) }}}}, {lines}, {tile}, {leading}, {size}, {vector})"
+
+
+def passes(kind: str) -> bool:
+    """Return True for an operation on elements that changes no more than their type."""
+    return kind.rpartition("::")[2] in ("PassThrough", "UnaryConvert")
 
 
 def epilogue_steps(name: str, operands: list[str]) -> list[str] | None:

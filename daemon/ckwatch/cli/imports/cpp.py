@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ckwatch.cli.command_words import dependency
+from ckwatch.cli.imports.ck_convolutions import convolution_text
 from ckwatch.cli.imports.ck_gemms import OperationText, gemm_text
 from ckwatch.cli.imports.ck_headers import CkHeaders
 from ckwatch.cli.imports.ck_operations import ProgramOperation, device_operations
 from ckwatch.cli.imports.ck_rows import rows_text
+from ckwatch.cli.imports.ck_tile_gemm import tile_gemm
 from ckwatch.cli.imports.ck_workspace import headers_needed, imported_operation, kernel_names
 from ckwatch.cli.imports.cpp_program import CppProgram, read_program
 from ckwatch.cli.imports.files import read_source, without_kernels, write_files
@@ -37,6 +39,9 @@ def run(options: argparse.Namespace) -> int:
     folders = _folders(options)
     macros = {name: value or "1" for name, _, value in (one.partition("=") for one in options.define)}
     program = read_program(options.file, read_source, folders, macros)
+    tiles = _tile_files(options, program)
+    if tiles is not None:
+        return _write(options, tiles)
     headers, version = _headers(options, folders)
     for header in program.includes:
         if header.quoted and not header.name.startswith(_LIBRARIES) and not headers.has(header.name):
@@ -45,10 +50,24 @@ def run(options: argparse.Namespace) -> int:
     operations = _chosen(options, program, device_operations(program, headers, version))
     for one in operations:
         _refuse_missing(program, headers, version, one)
+    made = _imported(program, headers, operations, [f"-D{one}" for one in options.define])
+    return _write(options, made)
+
+
+def _tile_files(options: argparse.Namespace, program: CppProgram) -> list[Imported] | None:
+    """The files for a program of CK Tile; None for another."""
+    if not re.search(r"\bck_tile::", program.code) or re.search(r"\btensor_operation::device::", program.code):
+        return None
+    if options.operation:
+        raise CkwatchError("--operation is for programs of Composable Kernel's device operations, not of CK Tile")
+    made = tile_gemm(program, kernel_names(program.path, [[]])[0], [f"-D{one}" for one in options.define])
+    return None if made is None else [made]
+
+
+def _write(options: argparse.Namespace, made: Sequence[Imported]) -> int:
     root = workspace_root(options)
     workspace = without_kernels(root) if (root / FILE_NAME).is_file() else None
     templates = root / "templates" if workspace is None else own_folder(workspace)
-    made = _imported(program, headers, operations, [f"-D{one}" for one in options.define])
     files = {} if workspace else {root / FILE_NAME: starters()[0].folder.joinpath(FILE_NAME).read_text("utf-8")}
     for kernel in made:
         files[templates / f"{kernel.name}.hip.j2"] = kernel.template
@@ -135,7 +154,7 @@ def _imported(
 
 
 def _text(program: CppProgram, operation: ProgramOperation, headers: CkHeaders) -> OperationText:
-    for kind in (gemm_text, rows_text):
+    for kind in (gemm_text, convolution_text, rows_text):
         text = kind(program, operation, headers.element_operation)
         if text is not None:
             return text

@@ -46,6 +46,8 @@ class CppDefinition:
     parameters: tuple[str, ...]
     start: int
     end: int
+    local: bool = False
+    """It stands in a function."""
 
 
 @dataclass(slots=True)
@@ -117,8 +119,8 @@ class CppProgram:
                 found += ["(", *self._tokens(value, depth + 1), ")"]
         return tuple(found)
 
-    def needed(self, text: str, without: Callable[[str], bool]) -> list[CppDefinition]:
-        """What the names in a text need that the program defines, in its order."""
+    def needed(self, text: str, without: Callable[[str], bool], *, local: bool = True) -> list[CppDefinition]:
+        """The definitions that the names in a text need, in the program's order; `local` ones, too."""
         wanted: dict[int, CppDefinition] = {}
         seen: set[str] = set()
         todo = [text]
@@ -128,6 +130,8 @@ class CppProgram:
                 if without(name):
                     continue
                 for one in self.definitions.get(name, ()):
+                    if one.local and not local:
+                        continue
                     wanted[one.start] = one
                     todo.append(self.code[one.start : one.end])
         for one in self.definitions.get("", ()):
@@ -397,7 +401,7 @@ def _inside(text: str, code: str, start: int, end: int) -> Iterator[CppDefinitio
         value = one_line(one["type"] or one["value"])
         kind = "using" if one["alias"] else "constexpr"
         name = one["alias"] or one["constant"]
-        yield CppDefinition(name, kind, text[one.start() : one.end()], value, (), one.start(), one.end())
+        yield CppDefinition(name, kind, text[one.start() : one.end()], value, (), one.start(), one.end(), local=True)
 
 
 def arguments_of(text: str) -> tuple[str, list[str]]:
