@@ -30,6 +30,7 @@ inline bool is_unaddressable(
            reinterpret_cast<uintptr_t>(base) % alignment != 0;
 }
 """
+_EXAMPLE_SIZE = 1024
 ACTIVATIONS: Mapping[str, str] = {
     "Relu": "relu", "FastGelu": "gelu_tanh", "Gelu": "gelu", "Silu": "silu", "TanH": "tanh", "Sigmoid": "sigmoid",
 }  # fmt: skip
@@ -81,10 +82,16 @@ def gemm_text(
     names = {one.name for one in operation.interface.arguments}
     if re.search("preshuffle|moe", f"{operation.template.name} {operation.interface.name}", re.IGNORECASE):
         return None
-    if not {"p_a", "p_b"} <= names or not names & {"p_c", "p_e"} or not {"M", "N", "K"} <= names:
+    grouped = "gemm_desc" in names and _needs_no_more_than_a_workspace(operation)
+    if not {"p_a", "p_b"} <= names or not names & {"p_c", "p_e"} or not (grouped or {"M", "N", "K"} <= names):
         return None
     made = _Gemm(program, operation, element_operation)
     return made.text() if all(map(made.add, operation.interface.arguments)) else None
+
+
+def _needs_no_more_than_a_workspace(operation: ProgramOperation) -> bool:
+    body = operation.template.body
+    return "GetDeviceKernelArgSize" not in body or "return GetWorkSpaceSize(p_arg)" in body
 
 
 class _Gemm:
@@ -98,7 +105,8 @@ class _Gemm:
         self._types = {"X": "ADataType", "W": "BDataType", "Y": f"{result}DataType"}
         self._layouts = {"X": "ALayout", "W": "BLayout", "Y": f"{result}Layout"}
         self._operands = self._named_operands()
-        self._batched = any(one.name == "Batch" for one in operation.interface.arguments)
+        self._grouped = any(one.name == "gemm_desc" for one in operation.interface.arguments)
+        self._batched = self._grouped or any(one.name == "Batch" for one in operation.interface.arguments)
         self._has_k_batch = False
         self._call: list[str] = []
         self._ops: dict[str, str] = {}
@@ -140,6 +148,8 @@ class _Gemm:
         return True
 
     def _argument(self, one: InterfaceArgument) -> str | None:
+        if one.type.startswith("std::vector<"):
+            return one.name if one.name in ("p_a", "p_b", "p_ds", "p_e", "gemm_desc") else None
         plain = {
             "p_a": "{{ arg_name(X) }}", "p_b": "{{ arg_name(W) }}",
             "p_c": "{{ arg_name(Y) }}", "p_e": "{{ arg_name(Y) }}",
@@ -199,13 +209,18 @@ class _Gemm:
         shape = {name: number for name in self._sizes() if (number := self._program.number(name)) is not None}
         if self._batched and "B" not in shape:
             number = (
-                self._program.number("batch_count")
+                self._program.number("group_count")
+                or self._program.number("batch_count")
                 or self._program.number("BatchCount")
                 or self._program.number("Batch")
             )
             shape = {"B": number or 2, **shape}
         refused = [] if self._has_k_batch else ["kBatch != 1"]
         refused += self._unaddressable()
+        notes = []
+        if missing := [one for one in self._sizes() if one not in shape]:
+            shape |= dict.fromkeys(missing, _EXAMPLE_SIZE)
+            notes.append(f"the program does not write out {', '.join(missing)}: those of the shape are an example")
         inputs = ["X", "W", *(one.name for one in self._operands)]
         return OperationText(
             lines,
@@ -219,7 +234,31 @@ class _Gemm:
             self._open,
             reference=self._reference,
             helpers=ADDRESSES,
+            notes=notes,
+            before=self._groups() if self._grouped else "",
         )
+
+    def _groups(self) -> str:
+        """Statements that make the lists of a grouped operation: a group for each matrix of a batch."""
+        operands = [one.name for one in self._operands]
+        per = {one.name: one.per == "element" for one in self._operands}
+        pointers = ", ".join(
+            f"{{{{ arg_name({name}) }}}} + {_group_stride(name) if per[name] else '0'}" for name in operands
+        )
+        strides = ", ".join(f"LD_{name}" if per[name] else "0" for name in operands)
+        return f"""\
+    std::vector<const void*> p_a, p_b;
+    std::vector<std::array<const void*, {len(operands)}>> p_ds;
+    std::vector<void*> p_e;
+    std::vector<ck::tensor_operation::device::GemmDesc> gemm_desc;
+    for (int32_t group = 0; group < B; ++group) {{
+        p_a.push_back({{{{ arg_name(X) }}}} + int64_t{{BatchStrideA}} * group);
+        p_b.push_back({{{{ arg_name(W) }}}} + int64_t{{BatchStrideB}} * group);
+        p_ds.push_back({{ {pointers} }});
+        p_e.push_back({{{{ arg_name(Y) }}}} + int64_t{{BatchStrideC}} * group);
+        gemm_desc.push_back({{ M, N, K, LDA, LDB, LDC, {{ {strides} }} }});
+    }}
+"""
 
     def _unaddressable(self) -> list[str]:
         """Conditions that CK does not check, on each matrix."""
@@ -345,6 +384,10 @@ def unaddressable(tensor: str, sizes: str, tile: str, leading: str, vector: str)
     lines = f'{{{{ "{sizes[0]}" if {tensor}.layout == "row" else "{sizes[1]}" }}}}'
     size = f"sizeof({{{{ dtype({tensor}) }}}})"
     return f"@SCOPE@::is_unaddressable({{{{ ptr({tensor}) }}}}, {lines}, {tile}, {leading}, {size}, {vector})"
+
+
+def _group_stride(name: str) -> str:
+    return f"int64_t{{BatchStride_{name}}} * group"
 
 
 def passes(kind: str) -> bool:

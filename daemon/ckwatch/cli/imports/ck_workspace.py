@@ -13,7 +13,6 @@ from ckwatch.cli.imports.hip_workspace import Imported
 from ckwatch.workspace.toml import toml_key, toml_string, toml_value
 
 _NOT_NEEDED = re.compile(r"ck/library/(?!utility/numeric)|ck/host_utility/")
-_EXAMPLE_SIZE = 1024
 
 
 def imported_operation(
@@ -103,6 +102,7 @@ _TEMPLATE = """\
 @INCLUDES@
 #include <array>
 #include <exception>
+#include <vector>
 
 {{ globals("ck") }}
 namespace @SCOPE@ {
