@@ -167,7 +167,7 @@ class _Gemm:
         if "element" in one.name and one.name.endswith("op"):
             given = self._operation.argument(one.type)
             return None if given is None else self._element_op(one, given)
-        number = self._program.number(one.name) if one.type.endswith("index_t") and one.default is None else None
+        number = self._program.number(one.name, -1) if one.type.endswith("index_t") and one.default is None else None
         if number is None:
             return None
         self._parameters[one.name] = number

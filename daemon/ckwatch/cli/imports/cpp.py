@@ -12,6 +12,7 @@ from ckwatch.cli.command_words import dependency
 from ckwatch.cli.imports.ck_convolutions import convolution_text
 from ckwatch.cli.imports.ck_gemms import OperationText, gemm_text
 from ckwatch.cli.imports.ck_headers import CkHeaders
+from ckwatch.cli.imports.ck_open import open_text
 from ckwatch.cli.imports.ck_operations import ProgramOperation, device_operations
 from ckwatch.cli.imports.ck_rows import rows_text
 from ckwatch.cli.imports.ck_tile_gemm import tile_gemm
@@ -154,12 +155,13 @@ def _imported(
 
 
 def _text(program: CppProgram, operation: ProgramOperation, headers: CkHeaders) -> OperationText:
-    for kind in (gemm_text, convolution_text, rows_text):
+    for kind in (gemm_text, convolution_text, rows_text, open_text):
         text = kind(program, operation, headers.element_operation)
         if text is not None:
             return text
     raise CkwatchError(
-        f"{operation.place}: {operation.template.name} ({operation.interface.name}) cannot be imported yet"
+        f"{operation.place}: {operation.template.name} takes lists that a C function cannot pass on",
+        "write the template by hand: `ckwatch init --custom`",
     )
 
 
