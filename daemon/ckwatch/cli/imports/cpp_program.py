@@ -140,9 +140,19 @@ class CppProgram:
     def number(self, name: str, least: int = 1) -> int | None:
         """The first value from `least` that is written out for a variable or a member of this name."""
         for found in re.finditer(rf"(?<![\w.>:]){name}\s*(?:=(?!=)|\{{)\s*([^;,{{}}]+)[;,}}]", self.code):
-            if (value := self.integer(found[1])) is not None and value >= least:
+            if (value := self.integer(found[1])) is not None and value >= least and not self._in_unused(found.start()):
                 return value
         return None
+
+    def _in_unused(self, offset: int) -> bool:
+        """Return True within a structure that nothing else mentions."""
+        around = [
+            one.name
+            for ones in self.definitions.values()
+            for one in ones
+            if one.kind == "struct" and one.start <= offset < one.end
+        ]
+        return any(len(re.findall(rf"\b{re.escape(name)}\b", self.code)) == 1 for name in around)
 
 
 def _filled(template: CppDefinition, arguments: Sequence[str]) -> str:
