@@ -102,11 +102,11 @@ def _types(program: CppProgram) -> dict[str, str]:
 
 def _configuration(program: CppProgram) -> str | None:
     """The structure with the constants of the tile that the program chooses."""
-    chosen = program.value_of("GemmConfig")
-    if chosen is None:
-        named = re.findall(r"\brun\w*\s*<\s*(\w*Config\w*)\s*[>,]", program.code)
-        chosen = next((one for one in named if one in program.definitions), None)
-    return chosen if chosen in program.definitions else None
+    named: list[str] = re.findall(r"\brun\w*\s*<\s*(\w*Config\w*)\s*[>,]", program.code)
+    for one in (program.value_of("GemmConfig") or "", *named):
+        if any(found.kind == "struct" for found in program.definitions.get(one, ())):
+            return one
+    return None
 
 
 def _definitions(tile: _Tile, names: Sequence[str], dtype: str) -> list[str]:
