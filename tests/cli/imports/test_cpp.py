@@ -320,6 +320,7 @@ def test_an_epilogue_that_is_not_translated_is_left_open(folder: Path, capsys: C
     ("text", "message"),
     [
         ("int main() {}", "names no device operation of Composable Kernel"),
+        (f"#if defined(WIDE)\n{PLAIN}#endif\n", "a branch of `#if` that does not count"),
         ("__global__ void scale(float* y) {}", "`ckwatch import hip program.cpp` takes those"),
         (PLAIN.replace("DeviceProduct_Xdl", "DeviceProduct_Xdk"), "program.cpp:12: Composable Kernel in headers"),
         (PLAIN.replace("GemmDefault,\n", "GemmDefault, 1, 2,\n"), "takes 15 to 16 template arguments, not 18"),

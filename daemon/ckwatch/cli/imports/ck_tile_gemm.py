@@ -144,7 +144,7 @@ def _with_parameters(tile: _Tile, text: str, dtype: str) -> str:
         shown = f"{{{{ {name} | lower }}}}" if isinstance(value, bool) else f"{{{{ {name} }}}}"
         return f"{found['head']}{scope + '::' if isinstance(value, str) else ''}{shown};"
 
-    marked = re.sub(r"\{([{%#])", r"{ \1", text)
+    marked = re.sub(r"\{(?=[{%#])", "{ ", text).replace("}}", "} }")
     return _MEMBER.sub(parameter, marked)
 
 

@@ -30,8 +30,8 @@ def _kernel_file(
     called = ", ".join(one.name for one in operations)
     lines = [f"# {called} of {program.path.name}: {operations[0].template.name} of Composable Kernel.", ""]
     lines.append(f"template = {toml_string(name + '.hip.j2')}")
-    if "Wmma" in operations[0].template.name:
-        lines.append('archs = ["gfx1100"]  # WMMA')
+    if (found := re.search("Wmma|Dpp", operations[0].template.name)) is not None:
+        lines.append(f'archs = ["gfx1100"]  # {found[0].upper()}')
     if flags:
         lines.append(f"flags = [{', '.join(map(toml_string, flags))}]")
     reference = f"{name}_reference.py"

@@ -21,6 +21,7 @@ from ckwatch.cli.imports.cpp_program import CppProgram, read_program
 from ckwatch.cli.imports.files import read_source, without_kernels, write_files
 from ckwatch.cli.imports.hip import report_open, workspace_root
 from ckwatch.cli.imports.hip_workspace import Imported
+from ckwatch.cli.imports.source_text import masked
 from ckwatch.cli.output import Output
 from ckwatch.cli.templates import own_folder
 from ckwatch.compile.toolchain.discover import discover
@@ -124,6 +125,8 @@ def _chosen(
 def _advice(program: CppProgram) -> str | None:
     if re.search(r"\b__global__\b", program.code):
         return f"it has `__global__` functions: `ckwatch import hip {program.path}` takes those"
+    if re.search(r"\bDevice\w+\s*<|=\s*(?:\w+::)*Device\w+", masked(read_source(program.path))):
+        return "one stands in a branch of `#if` that does not count: -D NAME gives the macros that it is compiled with"
     return None
 
 
