@@ -20,6 +20,7 @@ from ckwatch.workspace.loading import load_workspace
 Capture = pytest.CaptureFixture[str]
 
 INTERFACES = """\
+namespace ck { enum struct PipelineVersion { v1, v2 = 1, v4 }; }
 namespace ck { namespace tensor_operation { namespace device {
 template <typename ALayout, typename BLayout, typename CLayout, typename ADataType, typename BDataType,
           typename CDataType, typename AOp, typename BOp, typename COp>
@@ -321,6 +322,10 @@ def test_an_epilogue_that_is_not_translated_is_left_open(folder: Path, capsys: C
     [
         ("int main() {}", "names no device operation of Composable Kernel"),
         (f"#if defined(WIDE)\n{PLAIN}#endif\n", "a branch of `#if` that does not count"),
+        (
+            PLAIN.replace("PipelineVersion::v2", "PipelineVersion::v3"),
+            "PipelineVersion of Composable Kernel in headers has no v3",
+        ),
         ("__global__ void scale(float* y) {}", "`ckwatch import hip program.cpp` takes those"),
         (PLAIN.replace("DeviceProduct_Xdl", "DeviceProduct_Xdk"), "program.cpp:12: Composable Kernel in headers"),
         (PLAIN.replace("GemmDefault,\n", "GemmDefault, 1, 2,\n"), "takes 15 to 16 template arguments, not 18"),

@@ -44,14 +44,14 @@ def run(options: argparse.Namespace) -> int:
     tiles = _tile_files(options, program)
     if tiles is not None:
         return _write(options, tiles)
-    headers, version = _headers(options, folders)
+    headers = _headers(options, folders)
     for header in program.includes:
         if header.quoted and not header.name.startswith(_LIBRARIES) and not headers.has(header.name):
             where = f"{header.file}:{header.line}"
             raise CkwatchError(f"{where}: there is no {header.name}", "-I gives the folder that it is in")
-    operations = _chosen(options, program, device_operations(program, headers, version))
+    operations = _chosen(options, program, device_operations(program, headers))
     for one in operations:
-        _refuse_missing(program, headers, version, one)
+        _refuse_missing(program, headers, one)
     made = _imported(program, headers, operations, [f"-D{one}" for one in options.define])
     return _write(options, made)
 
@@ -88,11 +88,11 @@ def _folders(options: argparse.Namespace) -> list[Path]:
     return [Path(os.path.abspath(folder)) for folder in options.include]  # noqa: PTH100
 
 
-def _headers(options: argparse.Namespace, folders: Sequence[Path]) -> tuple[CkHeaders, str]:
-    """CK's headers, of a folder that is given or of the toolchain, and their version."""
+def _headers(options: argparse.Namespace, folders: Sequence[Path]) -> CkHeaders:
+    """CK's headers, of a folder that is given or of the toolchain."""
     for folder in folders:
         if (folder / "ck/ck.hpp").is_file():
-            return CkHeaders(folder), f"in {folder}"
+            return CkHeaders(folder, f"in {folder}")
     try:
         toolchain = dependency(options, "discover", discover)()
     except ToolchainError as error:
@@ -101,7 +101,7 @@ def _headers(options: argparse.Namespace, folders: Sequence[Path]) -> tuple[CkHe
         raise CkwatchError(
             "Composable Kernel's headers are needed", "`ckwatch toolchain install`, or -I with their folder"
         )
-    return CkHeaders(toolchain.ck.folder), toolchain.ck.version or f"in {toolchain.ck.folder}"
+    return CkHeaders(toolchain.ck.folder, toolchain.ck.version or f"in {toolchain.ck.folder}")
 
 
 def _chosen(
@@ -130,11 +130,11 @@ def _advice(program: CppProgram) -> str | None:
     return None
 
 
-def _refuse_missing(program: CppProgram, headers: CkHeaders, version: str, operation: ProgramOperation) -> None:
+def _refuse_missing(program: CppProgram, headers: CkHeaders, operation: ProgramOperation) -> None:
     needed = headers_needed(program.includes, operation)
     for one in program.includes:
         if one.name in needed and not headers.has(one.name):
-            raise CkwatchError(f"{one.file}:{one.line}: Composable Kernel {version} has no header {one.name}")
+            raise CkwatchError(f"{one.file}:{one.line}: Composable Kernel {headers.version} has no header {one.name}")
 
 
 def _imported(
