@@ -20,6 +20,7 @@ from ckwatch.workspace.loading import load_workspace
 Capture = pytest.CaptureFixture[str]
 
 INTERFACES = """\
+namespace ck { enum struct PipelineVersion { v1, v2 = 1, v4 }; }
 namespace ck { namespace tensor_operation { namespace device {
 template <typename ALayout, typename BLayout, typename CLayout, typename ADataType, typename BDataType,
           typename CDataType, typename AOp, typename BOp, typename COp>
@@ -39,6 +40,40 @@ struct DeviceProductMultipleD : public BaseOperator
                         ck::index_t M, ck::index_t N, ck::index_t K, ck::index_t StrideA, ck::index_t StrideB,
                         std::array<ck::index_t, NumDTensor> StrideDs, ck::index_t StrideE,
                         AOp a_element_op, BOp b_element_op, CDEOp cde_element_op) = 0;
+};
+template <typename InDataTypeTuple, typename OutDataTypeTuple, typename ElementwiseOperation, index_t NumDim>
+struct DeviceElementwise : public BaseOperator
+{
+    virtual std::unique_ptr<BaseArgument>
+    MakeArgumentPointer(const std::array<index_t, NumDim> lengths,
+                        const std::array<std::array<index_t, NumDim>, NumInput> inStridesArray,
+                        const std::array<std::array<index_t, NumDim>, NumOutput> outStridesArray,
+                        const std::array<const void*, NumInput> in_dev_buffers,
+                        const std::array<void*, NumOutput> out_dev_buffers,
+                        ElementwiseOperation elementwise_op) = 0;
+};
+template <typename InDataType, typename AccDataType, typename OutDataType, index_t Rank, index_t NumReduceDim,
+          typename ReduceOperation, typename InElementwiseOperation, typename AccElementwiseOperation>
+struct DeviceReduce : public BaseOperator
+{
+    virtual std::unique_ptr<BaseArgument>
+    MakeArgumentPointer(const std::array<index_t, Rank> inLengths, const std::array<index_t, Rank> inStrides,
+                        const std::array<index_t, NumOutDim> outLengths, const std::array<index_t, NumOutDim> outStrides,
+                        const std::array<int, NumReduceDim> reduceDims, double alpha, double beta, const void* in_dev,
+                        const void* in_index_dev, void* out_dev, void* out_index_dev,
+                        const InElementwiseOperation in_elementwise_op,
+                        const AccElementwiseOperation acc_elementwise_op) = 0;
+};
+template <typename InDataType, typename OutDataType>
+struct DeviceSomething : public BaseOperator
+{
+    virtual std::unique_ptr<BaseArgument>
+    MakeArgumentPointer(const std::vector<index_t> lengths, const void* in_dev, void* out_dev, double scale) = 0;
+};
+template <typename InDataType>
+struct DeviceOfLists : public BaseOperator
+{
+    virtual std::unique_ptr<BaseArgument> MakeArgumentPointer(std::vector<const void*>& in, void* out) = 0;
 };
 }}}
 """
@@ -61,6 +96,26 @@ template <typename ALayout, typename BLayout, typename DsLayout, typename ELayou
 struct DeviceProductMultipleD_Xdl
     : public DeviceProductMultipleD<ALayout, BLayout, DsLayout, ELayout, ADataType, BDataType, DsDataType, EDataType,
                                     AElementwiseOperation, BElementwiseOperation, CDEElementwiseOperation>
+{
+};
+template <typename InDataTypeTuple, typename OutDataTypeTuple, typename ElementwiseOperation, index_t NumDim,
+          index_t BlockSize>
+struct DeviceElementwiseImpl : public DeviceElementwise<InDataTypeTuple, OutDataTypeTuple, ElementwiseOperation, NumDim>
+{
+};
+template <typename InDataType, typename AccDataType, typename OutDataType, index_t Rank, index_t NumReduceDim,
+          typename ReduceOperation, typename InElementwiseOperation, typename AccElementwiseOperation,
+          index_t BlockSize>
+struct DeviceReduceImpl : public DeviceReduce<InDataType, AccDataType, OutDataType, Rank, NumReduceDim, ReduceOperation,
+                                              InElementwiseOperation, AccElementwiseOperation>
+{
+};
+template <typename InDataType, typename OutDataType, index_t BlockSize>
+struct DeviceSomethingImpl : public DeviceSomething<InDataType, OutDataType>
+{
+};
+template <typename InDataType, index_t BlockSize>
+struct DeviceOfListsImpl : public DeviceOfLists<InDataType>
 {
 };
 }}}
@@ -266,6 +321,11 @@ def test_an_epilogue_that_is_not_translated_is_left_open(folder: Path, capsys: C
     ("text", "message"),
     [
         ("int main() {}", "names no device operation of Composable Kernel"),
+        (f"#if defined(WIDE)\n{PLAIN}#endif\n", "a branch of `#if` that does not count"),
+        (
+            PLAIN.replace("PipelineVersion::v2", "PipelineVersion::v3"),
+            "PipelineVersion of Composable Kernel in headers has no v3",
+        ),
         ("__global__ void scale(float* y) {}", "`ckwatch import hip program.cpp` takes those"),
         (PLAIN.replace("DeviceProduct_Xdl", "DeviceProduct_Xdk"), "program.cpp:12: Composable Kernel in headers"),
         (PLAIN.replace("GemmDefault,\n", "GemmDefault, 1, 2,\n"), "takes 15 to 16 template arguments, not 18"),
@@ -316,6 +376,151 @@ def test_json(folder: Path, capsys: Capture) -> None:
     answer = json.loads(capsys.readouterr().out)
     assert answer["open"] == {"program": {}}
     assert len(answer["files"]) == 3
+
+
+ELEMENTWISE = """\
+#include "common.hpp"
+struct AddHalf { void operator()(F16& y, const F16& a, const float& b) const { y = a + 0.5f * b; } };
+using Sum = ck::tensor_operation::device::DeviceElementwiseImpl<ck::Tuple<F16, float>, ck::Tuple<F16>, AddHalf, 2, 64>;
+int main() {
+    ck::index_t M = 128, N = 64, Stride = 64;
+    std::array<ck::index_t, 2> lengths = {M, N};
+    std::array<ck::index_t, 2> a_strides = {Stride, 1};
+    std::array<ck::index_t, 2> b_strides = {0, 1};
+    std::array<ck::index_t, 2> c_strides = {1, M};
+    Sum sum;
+    auto argument = sum.MakeArgumentPointer(lengths, {a_strides, b_strides}, {c_strides}, input, output, AddHalf{});
+}
+"""
+
+
+def test_elementwise_operations_have_the_strides_of_the_program(folder: Path) -> None:
+    run(ELEMENTWISE)
+    operation = kernel_file()["operation"]
+    assert operation["sizes"] == ["M", "N"]
+    assert [one.get("strides") for one in operation["input"]] == [None, ["0", "1"]]
+    assert operation["output"][0]["strides"] == ["1", "M"]
+    assert kernel_file()["shape"] == [{"M": 128, "N": 64}]
+    module: dict[str, Any] = {}
+    exec((folder / "ws/kernels/program_reference.py").read_text(), module)  # noqa: S102
+    assert module["outputs"](np.float64(3), np.float64(4)) == 5
+    template = (folder / "ws/templates/program.hip.j2").read_text()
+    assert "std::array<ck::index_t, 2>{N, 1}, std::array<ck::index_t, 2>{0, 1}" in template
+    assert not [one for one in load_workspace(folder / "ws").diagnostics if one.severity.name == "ERROR"]
+
+
+REDUCTION = """\
+#include "common.hpp"
+constexpr ck::ReduceTensorOp OpId = ck::ReduceTensorOp::AVG;
+template <typename InOutType, typename AccType, ck::ReduceTensorOp OpId, ck::index_t Rank, ck::index_t NumReduceDim>
+int reduce(const std::vector<size_t>& inLengths) {
+    using In = typename ck::reduce_unary_operator<OpId, true, true>::InElementwiseOperation;
+    using Acc = typename ck::reduce_unary_operator<OpId, true, true>::AccElementwiseOperation;
+    using Reduce = ck::tensor_operation::device::DeviceReduceImpl<InOutType, AccType, InOutType, Rank, NumReduceDim,
+                                                                  ck::reduce::Add, In, Acc, 256>;
+    Reduce one;
+}
+int main() {
+    std::vector<size_t> inLengths = {16, 64, 32};
+    std::vector<int> reduceDims = {0, 2};
+    if (half) reduce<F16, float, OpId, Shape::Rank_, Shape::NumReduceDim_>(inLengths);
+    else reduce<float, float, OpId, Shape::Rank_, Shape::NumReduceDim_>(inLengths);
+}
+"""
+
+
+def test_template_arguments_of_functions_are_those_of_the_first_call(folder: Path) -> None:
+    run(REDUCTION)
+    operation = kernel_file()["operation"]
+    assert (operation["sizes"], operation["input"][0]["dtype"]) == (["L0", "L1", "L2"], "f16")
+    assert (operation["output"][0]["sizes"], kernel_file()["shape"][0]["L1"]) == (["L1"], 64)
+    assert "In.mean(axis=(0, 2))" in (folder / "ws/kernels/program_reference.py").read_text()
+    template = (folder / "ws/templates/program.hip.j2").read_text()
+    assert template.index("using InOutType = F16;") > template.index("using F16 =")
+    assert "/* Rank */ 3,\n        /* NumReduceDim */ 2," in template
+
+
+def test_other_operations_have_marked_lines(folder: Path, capsys: Capture) -> None:
+    something = "using It = ck::tensor_operation::device::DeviceSomethingImpl<F16, Unknown, 64>; int main() { It one; }"
+    run(f'#include "common.hpp"\n{something}\n')
+    assert "5 lines open" in capsys.readouterr().out
+    operation = kernel_file()["operation"]
+    assert (operation["kind"], operation["runtime"], operation["input"][0]["dtype"]) == (
+        "custom", {"scale": "double"}, "f16",
+    )  # fmt: skip
+    errors = [one.code for one in load_workspace(folder / "ws").diagnostics if one.severity.name == "ERROR"]
+    assert errors == ["kernel-file/open-place"] * 5
+    lists = "using It = ck::tensor_operation::device::DeviceOfListsImpl<F16, 64>; int main() { It one; }"
+    run(f'#include "common.hpp"\n{lists}\n', "--force", status=2)
+    assert "takes lists that a C function cannot pass on" in capsys.readouterr().err
+
+
+TILE = """\
+#include "ck_tile/ops/gemm.hpp"
+struct ConfigBase {
+    static constexpr bool kPadM = false;
+    static constexpr auto Scheduler = ck_tile::GemmPipelineScheduler::Intrawave;
+    static constexpr ck_tile::index_t M_Tile = 1;
+};
+template <typename T>
+struct ConfigWide : public ConfigBase {
+    static constexpr ck_tile::index_t M_Tile = 256;
+    static constexpr ck_tile::index_t K_Tile = 128 / sizeof(T);
+    static constexpr ck_tile::index_t K_Warp_Tile = warp_tile<T>();
+};
+struct Unused {};
+struct Invoker {
+    template <typename GemmConfig, typename ADataType, typename BDataType, typename AccDataType, typename CDataType,
+              typename ALayout, typename BLayout, typename CLayout>
+    static float gemm(const ck_tile::GemmHostArgs& args, const ck_tile::stream_config& s) {
+#if CK_TILE_USE_WMMA
+        constexpr ck_tile::index_t M_Warp = 4;
+#else
+        constexpr ck_tile::index_t M_Warp = 2;
+#endif
+        return ck_tile::launch_kernel(s, ck_tile::make_kernel(Kernel<GemmConfig, M_Warp>{}, {{1, 2}}));
+    }
+};
+auto create_args() { return parser.insert("m", "3840", "").insert("b_layout", "C", "").insert("prec", "fp16", ""); }
+template <template <typename> typename GemmConfig> int run_gemm_example() {
+    ck_tile::GemmHostArgs args = {a_buf.GetDeviceBuffer(), b_buf.GetDeviceBuffer(), c_buf.GetDeviceBuffer(), kbatch,
+                                  M, N, K, stride_A, stride_B, stride_C};
+}
+int main() { int N = 512; return run_gemm_example<ConfigWide>(); }
+"""
+
+
+def test_constants_of_a_ck_tile_program_are_parameters(folder: Path) -> None:
+    run(TILE)
+    found = kernel_file()
+    assert found["operation"]["b"] == {"dtype": "f16", "layout": "col"}
+    assert found["shape"] == [{"M": 3840, "N": 512, "K": 1024}]
+    assert found["instance"] == [{
+        "name": "ConfigWide", "M_Tile": 256, "K_Tile": 64, "kPadM": False, "Scheduler": "Intrawave", "M_Warp": 2,
+    }]  # fmt: skip
+    template = (folder / "ws/templates/program.hip.j2").read_text()
+    assert "M_Tile = 1;" in template
+    assert "K_Warp_Tile = warp_tile<T>();" in template
+    assert "ConfigWide<{{ dtype(X) }}>" in template
+    assert "struct Unused" not in template
+    assert not [one for one in load_workspace(folder / "ws").diagnostics if one.severity.name == "ERROR"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            TILE.replace("run_gemm_example<ConfigWide>()", "0"),
+            "the configuration of `Invoker::gemm` is not written out",
+        ),
+        (TILE.replace("typename ALayout", "typename Other"), "`Invoker::gemm` is not a GEMM of CK Tile"),
+        (TILE.replace('"fp16"', '"pk_int4_t"'), "kernel files have no dtype for `pk_int4_t`"),
+        (TILE.replace("kbatch,", "workspace,"), "the argument workspace of ck_tile::GemmHostArgs is not known"),
+    ],
+)
+def test_what_of_ck_tile_is_not_known_is_said(folder: Path, capsys: Capture, text: str, message: str) -> None:
+    run(text, status=2)
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

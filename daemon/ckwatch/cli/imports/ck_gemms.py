@@ -20,6 +20,17 @@ from ckwatch.cli.imports.element_functions import ElementFunctions, Untranslatab
 from ckwatch.cli.imports.hip_workspace import OpenQuestion
 from ckwatch.workspace.toml import toml_string
 
+ADDRESSES = """\
+// CK addresses a tensor by signed 32-bit byte offsets, and the padding of its last tiles counts. Where a dword or more
+// is read or written at once, buffer instructions may ignore the lowest two bits of the address.
+inline bool is_unaddressable(
+    const void* base, int64_t lines, int64_t tile, int64_t leading, int64_t bytes, int64_t vector) {
+    const int64_t alignment = bytes * vector < 4 ? bytes * vector : 4;
+    return (lines + tile - 1) / tile * tile * leading > INT32_MAX / bytes || leading * bytes % alignment != 0 ||
+           reinterpret_cast<uintptr_t>(base) % alignment != 0;
+}
+"""
+_EXAMPLE_SIZE = 1024
 ACTIVATIONS: Mapping[str, str] = {
     "Relu": "relu", "FastGelu": "gelu_tanh", "Gelu": "gelu", "Silu": "silu", "TanH": "tanh", "Sigmoid": "sigmoid",
 }  # fmt: skip
@@ -32,7 +43,8 @@ class OperationText:
     """The parts of the two files that depend on what an operation computes.
 
     `hooks` are template arguments that the template's hooks give, by the names of parameters. `call` are the arguments
-    of `MakeArgumentPointer`, `refused` conditions in C++ under which the operation is not launched.
+    of `MakeArgumentPointer`, `refused` conditions in C++ under which the operation is not launched. `helpers` are C++
+    functions, `before` statements before the call.
     """
 
     lines: list[str]
@@ -46,6 +58,8 @@ class OperationText:
     open: list[OpenQuestion] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     reference: str | None = None
+    helpers: str = ""
+    before: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +82,16 @@ def gemm_text(
     names = {one.name for one in operation.interface.arguments}
     if re.search("preshuffle|moe", f"{operation.template.name} {operation.interface.name}", re.IGNORECASE):
         return None
-    if not {"p_a", "p_b"} <= names or not names & {"p_c", "p_e"} or not {"M", "N", "K"} <= names:
+    grouped = "gemm_desc" in names and _needs_no_more_than_a_workspace(operation)
+    if not {"p_a", "p_b"} <= names or not names & {"p_c", "p_e"} or not (grouped or {"M", "N", "K"} <= names):
         return None
     made = _Gemm(program, operation, element_operation)
     return made.text() if all(map(made.add, operation.interface.arguments)) else None
+
+
+def _needs_no_more_than_a_workspace(operation: ProgramOperation) -> bool:
+    body = operation.template.body
+    return "GetDeviceKernelArgSize" not in body or "return GetWorkSpaceSize(p_arg)" in body
 
 
 class _Gemm:
@@ -85,7 +105,8 @@ class _Gemm:
         self._types = {"X": "ADataType", "W": "BDataType", "Y": f"{result}DataType"}
         self._layouts = {"X": "ALayout", "W": "BLayout", "Y": f"{result}Layout"}
         self._operands = self._named_operands()
-        self._batched = any(one.name == "Batch" for one in operation.interface.arguments)
+        self._grouped = any(one.name == "gemm_desc" for one in operation.interface.arguments)
+        self._batched = self._grouped or any(one.name == "Batch" for one in operation.interface.arguments)
         self._has_k_batch = False
         self._call: list[str] = []
         self._ops: dict[str, str] = {}
@@ -127,6 +148,8 @@ class _Gemm:
         return True
 
     def _argument(self, one: InterfaceArgument) -> str | None:
+        if one.type.startswith("std::vector<"):
+            return one.name if one.name in ("p_a", "p_b", "p_ds", "p_e", "gemm_desc") else None
         plain = {
             "p_a": "{{ arg_name(X) }}", "p_b": "{{ arg_name(W) }}",
             "p_c": "{{ arg_name(Y) }}", "p_e": "{{ arg_name(Y) }}",
@@ -144,7 +167,7 @@ class _Gemm:
         if "element" in one.name and one.name.endswith("op"):
             given = self._operation.argument(one.type)
             return None if given is None else self._element_op(one, given)
-        number = self._program.number(one.name) if one.type.endswith("index_t") and one.default is None else None
+        number = self._program.number(one.name, -1) if one.type.endswith("index_t") and one.default is None else None
         if number is None:
             return None
         self._parameters[one.name] = number
@@ -186,12 +209,18 @@ class _Gemm:
         shape = {name: number for name in self._sizes() if (number := self._program.number(name)) is not None}
         if self._batched and "B" not in shape:
             number = (
-                self._program.number("batch_count")
+                self._program.number("group_count")
+                or self._program.number("batch_count")
                 or self._program.number("BatchCount")
                 or self._program.number("Batch")
             )
             shape = {"B": number or 2, **shape}
         refused = [] if self._has_k_batch else ["kBatch != 1"]
+        refused += self._unaddressable()
+        notes = []
+        if missing := [one for one in self._sizes() if one not in shape]:
+            shape |= dict.fromkeys(missing, _EXAMPLE_SIZE)
+            notes.append(f"the program does not write out {', '.join(missing)}: those of the shape are an example")
         inputs = ["X", "W", *(one.name for one in self._operands)]
         return OperationText(
             lines,
@@ -204,7 +233,51 @@ class _Gemm:
             self._parameters,
             self._open,
             reference=self._reference,
+            helpers=ADDRESSES,
+            notes=notes,
+            before=self._groups() if self._grouped else "",
         )
+
+    def _groups(self) -> str:
+        """Statements that make the lists of a grouped operation: a group for each matrix of a batch."""
+        operands = [one.name for one in self._operands]
+        per = {one.name: one.per == "element" for one in self._operands}
+        pointers = ", ".join(
+            f"{{{{ arg_name({name}) }}}} + {_group_stride(name) if per[name] else '0'}" for name in operands
+        )
+        strides = ", ".join(f"LD_{name}" if per[name] else "0" for name in operands)
+        return f"""\
+    std::vector<const void*> p_a, p_b;
+    std::vector<std::array<const void*, {len(operands)}>> p_ds;
+    std::vector<void*> p_e;
+    std::vector<ck::tensor_operation::device::GemmDesc> gemm_desc;
+    for (int32_t group = 0; group < B; ++group) {{
+        p_a.push_back({{{{ arg_name(X) }}}} + int64_t{{BatchStrideA}} * group);
+        p_b.push_back({{{{ arg_name(W) }}}} + int64_t{{BatchStrideB}} * group);
+        p_ds.push_back({{ {pointers} }});
+        p_e.push_back({{{{ arg_name(Y) }}}} + int64_t{{BatchStrideC}} * group);
+        gemm_desc.push_back({{ M, N, K, LDA, LDB, LDC, {{ {strides} }} }});
+    }}
+"""
+
+    def _unaddressable(self) -> list[str]:
+        """Conditions that CK does not check, on each matrix."""
+        matrices = [("X", "M", "K", "LDA"), ("W", "K", "N", "LDB"), ("Y", "M", "N", "LDC")]
+        matrices += [(one.name, "M", "N", f"LD_{one.name}") for one in self._operands if one.per == "element"]
+        found = []
+        for tensor, rows, columns, leading in matrices:
+            pattern = {"X": "A", "W": "B"}.get(tensor, "C")
+            vector = first_named(self._operation.parameters, rf"{pattern}\w*(?:Src|Transfer|Dst)ScalarPerVector\w*")
+            width = f"{{{{ {vector.name} }}}}" if vector is not None and isinstance(vector.value, int) else "1"
+            tile = f"{rows if self._layout(tensor) == 'row' else columns}PerBlock"
+            names = [one.name for one in self._operation.parameters]
+            padded = f"{{{{ {tile} }}}}" if tile in names else "1"
+            found.append(unaddressable(tensor, rows + columns, padded, leading, width))
+        return found
+
+    def _layout(self, tensor: str) -> str:
+        own = next((one.layout for one in self._operands if one.name == tensor), None)
+        return own if own is not None else self._tensor(tensor)[1]
 
     def _sizes(self) -> tuple[str, ...]:
         return ("M", "N", "K")
@@ -240,7 +313,7 @@ class _Gemm:
         ops = {name[0]: kind for name, kind in self._ops.items()}
         result = ops.get("c", ops.get("e", "PassThrough"))
         steps = self._steps(result)
-        own = steps is None or not all(_passes(ops.get(side, "PassThrough")) for side in "ab")
+        own = steps is None or not all(passes(ops.get(side, "PassThrough")) for side in "ab")
         lines = []
         if own or self._wraps():
             lines.append(self._reference_line(ops.get("a", ""), ops.get("b", ""), result))
@@ -281,7 +354,7 @@ class _Gemm:
 
     def _reference_text(self, functions: ElementFunctions, a: str, b: str, result: str) -> str:
         def applied(kind: str, *values: str) -> str:
-            if _passes(kind) or not kind:
+            if passes(kind) or not kind:
                 return values[0]
             return f"{functions.add(kind, len(values))}({', '.join(values)})"
 
@@ -299,15 +372,27 @@ class _Gemm:
 
     def _steps(self, kind: str) -> list[str] | None:
         """The steps of an epilogue that CK's name of it says; None where it does not."""
-        if _passes(kind):
+        if passes(kind):
             return [] if not self._operands else None
         if _ELEMENT_WISE not in kind:
             return None
         return epilogue_steps(kind.rpartition("::")[2], [one.name for one in self._operands])
 
 
-def _passes(kind: str) -> bool:
-    return kind.rpartition("::")[2] == "PassThrough"
+def unaddressable(tensor: str, sizes: str, tile: str, leading: str, vector: str) -> str:
+    """The condition in C++ under which CK cannot address a matrix; `sizes` are the names of its rows and columns."""
+    lines = f'{{{{ "{sizes[0]}" if {tensor}.layout == "row" else "{sizes[1]}" }}}}'
+    size = f"sizeof({{{{ dtype({tensor}) }}}})"
+    return f"@SCOPE@::is_unaddressable({{{{ ptr({tensor}) }}}}, {lines}, {tile}, {leading}, {size}, {vector})"
+
+
+def _group_stride(name: str) -> str:
+    return f"int64_t{{BatchStride_{name}}} * group"
+
+
+def passes(kind: str) -> bool:
+    """Return True for an operation on elements that changes no more than their type."""
+    return kind.rpartition("::")[2] in ("PassThrough", "UnaryConvert")
 
 
 def epilogue_steps(name: str, operands: list[str]) -> list[str] | None:

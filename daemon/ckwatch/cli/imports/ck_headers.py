@@ -66,10 +66,11 @@ class Interface:
 
 
 class CkHeaders:
-    """The headers below a folder, read when they are asked for."""
+    """The headers below a folder, read when they are asked for. `version` is that of CK, or says which it is."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, version: str) -> None:
         self.folder = folder
+        self.version = version
 
     @cached_property
     def _texts(self) -> dict[str, str]:
@@ -98,6 +99,24 @@ class CkHeaders:
             if found is not None:
                 return text[found.start() : closing(masked(text), found.end() - 1) + 1]
         return None
+
+    @cached_property
+    def _enumerations(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for path in sorted((self.folder / "ck").rglob("*.hpp")):
+            if "library" in path.parts:
+                continue
+            text = read_file(path)
+            if b"enum " not in text:
+                continue
+            code = masked(text.decode("utf-8", "replace"))
+            for one in re.finditer(r"\benum\s+(?:struct|class)?\s*(\w+)[^{;]*\{([^}]*)\}", code):
+                found.setdefault(one[1], [part.split("=")[0].strip() for part in one[2].split(",") if part.strip()])
+        return found
+
+    def enumerators(self, name: str) -> list[str]:
+        """The enumerators of an enumeration; none of an unknown one."""
+        return self._enumerations.get(name, [])
 
     def names(self) -> list[str]:
         """The names of all device operations."""

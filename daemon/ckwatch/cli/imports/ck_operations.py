@@ -11,7 +11,7 @@ from ckwatch.cli.imports.cpp_program import CppProgram, arguments_of
 from ckwatch.cli.imports.hip_types import element_type
 from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.parameters import RESERVED
-from ckwatch.workspace.problems import did_you_mean
+from ckwatch.workspace.problems import did_you_mean, join_names
 
 _INTEGERS = frozenset(("index_t", "ck::index_t", "int", "int32_t", "unsigned", "size_t", "std::size_t", "long_index_t"))
 _DEVICE = "tensor_operation::device"
@@ -60,7 +60,7 @@ class ProgramOperation:
         return tuple(one for one in self.arguments if one.value is not None)
 
 
-def device_operations(program: CppProgram, headers: CkHeaders, version: str) -> list[ProgramOperation]:
+def device_operations(program: CppProgram, headers: CkHeaders) -> list[ProgramOperation]:
     """Device operations that have a name in the program, those first that its functions use.
 
     Raises CkwatchError for one that these headers do not have as the program instantiates it.
@@ -74,12 +74,13 @@ def device_operations(program: CppProgram, headers: CkHeaders, version: str) -> 
         if template is None:
             if _DEVICE in called.partition("<")[0]:
                 raise CkwatchError(
-                    f"{place}: Composable Kernel {version} has no {short}", did_you_mean(short, headers.names()) or None
+                    f"{place}: Composable Kernel {headers.version} has no {short}",
+                    did_you_mean(short, headers.names()) or None,
                 )
             continue
         interface = headers.interface(template)
         if interface is not None:
-            found.append(_operation(program, name, place, called, template, interface, version))
+            found.append(_operation(program, name, place, called, template, interface, headers))
     return found
 
 
@@ -136,8 +137,9 @@ def _operation(
     called: str,
     template: ClassTemplate,
     interface: Interface,
-    version: str,
+    headers: CkHeaders,
 ) -> ProgramOperation:
+    version = headers.version
     written, texts = arguments_of(called)
     required = [one for one in template.parameters if one.default is None]
     if not len(required) <= len(texts) <= len(template.parameters):
@@ -150,6 +152,14 @@ def _operation(
     arguments = tuple(
         _argument(program, parameter, text) for parameter, text in zip(template.parameters, texts, strict=False)
     )
+    for one in arguments:
+        kind = one.scope.removesuffix("::").rpartition("::")[2]
+        known = headers.enumerators(kind) if kind else []
+        if known and one.value not in known:
+            raise CkwatchError(
+                f"{place}: {kind} of Composable Kernel {version} has no {one.value}",
+                f"{did_you_mean(str(one.value), known)}there are {join_names(known)}",
+            )
     return ProgramOperation(name, place, written, template, interface, arguments)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 
 from ckwatch.cli.imports.ck_gemms import OperationText, constructed_with, variable
 from ckwatch.cli.imports.ck_headers import InterfaceArgument
@@ -19,6 +20,11 @@ from ckwatch.cli.imports.hip_workspace import OpenQuestion
 from ckwatch.cli.imports.source_text import closing, elements
 from ckwatch.workspace.toml import toml_string
 
+_REDUCTIONS: Mapping[str, str] = {
+    "ADD": "In.sum(axis={axes})", "AVG": "In.mean(axis={axes})", "NORM1": "np.abs(In).sum(axis={axes})",
+    "NORM2": "np.sqrt((In * In).sum(axis={axes}))", "MAX": "In.max(axis={axes})", "MIN": "In.min(axis={axes})",
+    "MUL": "In.prod(axis={axes})", "AMAX": "np.abs(In).max(axis={axes})",
+}  # fmt: skip
 _EXAMPLES = (16, 128, 64, 8, 4)
 Tensor = tuple[str, str, Sequence[str], Sequence[str], bool]
 """Name, dtype, sizes, strides (none for packed ones) of a tensor; True for an output."""
@@ -32,6 +38,7 @@ def rows_text(
         "DeviceElementwise": _Rows.elementwise,
         "DeviceSoftmax": _Rows.softmax,
         "DeviceNormalizationFwd": _Rows.normalization,
+        "DeviceReduce": _Rows.reduction,
     }
     kind = known.get(operation.interface.name)
     if kind is None:
@@ -158,6 +165,49 @@ class _Rows:
             ],
         )
 
+    def reduction(self) -> None:
+        """A sum, or another reduction, over some axes."""
+        rank = self._rank("Rank", "inLengths")
+        lengths = self._lengths("inLengths", rank)
+        axes = self._axes("reduceDims", rank)
+        kept = [one for at, one in enumerate(lengths) if at not in axes]
+        self._add_tensor("In", "InDataType", lengths, output=False)
+        self._add_tensor("Out", "OutDataType", kept or ["1"], output=True)
+        self._numbers(("alpha", 1.0), ("beta", 0.0))
+        self._refused = ["beta != 0"]
+        self._hooks = {"Rank": str(rank), "NumReduceDim": str(len(axes))}
+        for name, values in (
+            ("inLengths", lengths), ("inStrides", packed(lengths)), ("outLengths", kept or ["1"]),
+            ("outStrides", packed(kept) or ["1"]), ("reduceDims", [str(one) for one in axes]),
+        ):  # fmt: skip
+            kind = "int" if name == "reduceDims" else "ck::index_t"
+            self._call[name] = f"std::array<{kind}, {len(values)}>{{{', '.join(values)}}}"
+        self._call |= {"in_dev": "{{ arg_name(In) }}", "out_dev": "{{ arg_name(Out) }}"}
+        self._call |= {"in_index_dev": "nullptr", "out_index_dev": "nullptr"}
+        inner = self._element_op("in_elementwise_op", "InElementwiseOperation")
+        outer = self._element_op("acc_elementwise_op", "AccElementwiseOperation")
+        operators = [re.search(r"\breduce_unary_operator\s*<[^<>]*>", one) for one in (inner, outer)]
+        count = " * ".join(lengths[axis] for axis in axes)
+        for at, (name, found) in enumerate(zip(("in_elementwise_op", "acc_elementwise_op"), operators, strict=True)):
+            if found is not None:
+                self._call[name] = f"std::get<{at}>(ck::{found[0]}::GetElementwiseOperator({count}))"
+        whole = re.search(r"<\s*(\w+)\s*,\s*true\s*,\s*true\s*>", operators[0][0] if operators[0] is not None else "")
+        kind = "" if whole is None else self._program.resolved(whole[1]).rpartition("::")[2]
+        if (
+            kind not in _REDUCTIONS
+            or operators[1] is None
+            or operators[0] is None
+            or operators[0][0] != operators[1][0]
+        ):
+            self._ask_for_reference(f"before the reduction is {inner}, after it {outer}")
+            return
+        value = f"alpha * {_REDUCTIONS[kind].format(axes=axes)}"
+        if any(one.value == "AtomicAdd" for one in self._operation.arguments):
+            self._in_out = ["Out"]
+            self._refer(["In", "Out", "alpha"], lambda: [f"return Out + {value}"])
+        else:
+            self._refer(["In", "alpha"], lambda: [f"return {value}"])
+
     def text(self) -> OperationText:
         """The text, once the operation is described."""
         lines = ['kind = "custom"', f"sizes = [{', '.join(map(toml_string, self._sizes))}]"]
@@ -170,6 +220,7 @@ class _Rows:
             lines.append(f'reference = "?"  # ckwatch: {self._open[0].text}')
         for name, dtype, sizes, strides, output in sorted(self._tensors, key=lambda one: one[4]):
             lines += ["", f"[[operation.{'output' if output else 'input'}]]", f"name = {toml_string(name)}"]
+            lines += ["in_out = true  # the kernel adds to it"] if name in self._in_out else []
             lines += [f"dtype = {toml_string(dtype)}", f"sizes = [{', '.join(map(toml_string, sizes))}]"]
             if strides:
                 lines.append(f"strides = [{', '.join(map(toml_string, strides))}]")
@@ -178,17 +229,31 @@ class _Rows:
         call = [f"/* {one.name} */ {self._call[one.name]}" for one in self._operation.interface.arguments]
         shape: dict[str, float] = {**self._sizes, **self._runtime}
         return OperationText(
-            lines, inputs, outputs, {}, call, shape, self._refused, open=self._open, reference=self._reference
+            lines,
+            inputs,
+            outputs,
+            self._hooks_by_parameter(),
+            call,
+            shape,
+            self._refused,
+            open=self._open,
+            reference=self._reference,
         )
 
     _refused: Sequence[str] = ()
+    _in_out: Sequence[str] = ()
+    _hooks: Mapping[str, str] = MappingProxyType({})
 
-    def _rank(self, name: str) -> int:
+    def _hooks_by_parameter(self) -> dict[str, str]:
+        return {self._operation.interface.template.get(name, name): hook for name, hook in self._hooks.items()}
+
+    def _rank(self, name: str, lengths: str = "") -> int:
+        """The rank that a template argument says; of the list of lengths where that depends on the caller."""
         given = self._operation.interface.template.get(name, "")
         for one in self._operation.arguments:
             if one.parameter.name == given and isinstance(one.value, int):
                 return one.value
-        return self._program.integer(given) or 1
+        return self._program.integer(given) or len(self._member_list(lengths)) or 1
 
     def _lengths(self, argument: str, rank: int) -> list[str]:
         """The names of the sizes of a tensor, and their values in the program."""

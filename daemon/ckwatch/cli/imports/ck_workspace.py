@@ -13,7 +13,6 @@ from ckwatch.cli.imports.hip_workspace import Imported
 from ckwatch.workspace.toml import toml_key, toml_string, toml_value
 
 _NOT_NEEDED = re.compile(r"ck/library/(?!utility/numeric)|ck/host_utility/")
-_EXAMPLE_SIZE = 1024
 
 
 def imported_operation(
@@ -31,8 +30,8 @@ def _kernel_file(
     called = ", ".join(one.name for one in operations)
     lines = [f"# {called} of {program.path.name}: {operations[0].template.name} of Composable Kernel.", ""]
     lines.append(f"template = {toml_string(name + '.hip.j2')}")
-    if "Wmma" in operations[0].template.name:
-        lines.append('archs = ["gfx1100"]  # WMMA')
+    if (found := re.search("Wmma|Dpp", operations[0].template.name)) is not None:
+        lines.append(f'archs = ["gfx1100"]  # {found[0].upper()}')
     if flags:
         lines.append(f"flags = [{', '.join(map(toml_string, flags))}]")
     reference = f"{name}_reference.py"
@@ -62,24 +61,37 @@ def _template(program: CppProgram, name: str, operation: ProgramOperation, text:
         "DECLARED": "".join(f"    {one.name} ({_type(one)}): {_meaning(one)}\n" for one in operation.parameters),
         "INCLUDES": "".join(f'#include "{one}"\n' for one in headers_needed(program.includes, operation)),
         "SCOPE": scope if not scope[:1].isdigit() else f"_{scope}",
-        "DEFINITIONS": "".join(f"{_raw(one)}\n\n" for one in _definitions(program, operation, text)),
+        "DEFINITIONS": "".join(f"{raw(one)}\n\n" for one in _definitions(program, operation, text)),
         "CALLED": operation.called,
         "ARGUMENTS": ",\n".join(f"        {_argument(one, text)}" for one in operation.arguments),
         "INPUTS": ", ".join(text.inputs),
         "OUTPUTS": ", ".join(text.outputs),
-        "REFUSED": "".join(_REFUSAL.replace("@CONDITION@", one) for one in text.refused) + _rest_of_k(operation),
+        "HELPERS": f"{text.helpers}\n" if text.helpers else "",
+        "REFUSED": "".join(map(refusal, text.refused)) + _rest_of_k(operation, text),
+        "BEFORE": text.before,
         "CALL": ",\n".join(f"        {one}" for one in text.call),
         "CHECKS": "".join(f"    {{{{ check_not_null({one}) }}}}\n" for one in (*text.inputs, *text.outputs)),
     }
+    for key in ("BEFORE", "REFUSED"):
+        parts[key] = parts[key].replace("@SCOPE@", parts["SCOPE"])
     return re.sub(r"@([A-Z]+)@", lambda found: parts[found[1]], _TEMPLATE)
 
 
 _REFUSAL = """\
     if (@CONDITION@) {
-        fprintf(stderr, "{{ KERNEL_NAME }}: not supported: @CONDITION@\\n");
+        fprintf(stderr, "{{ KERNEL_NAME }}: not supported: %s\\n", "@WHY@");
         return -23;
     }
 """
+
+
+def refusal(condition: str) -> str:
+    """Statements that refuse a launch under a condition in C++."""
+    why = condition
+    if (found := re.search(r"is_unaddressable\(\{\{ ptr\((\w+)\)", condition)) is not None:
+        why = f"{found[1]} reaches beyond 2 GiB, or is not aligned for the vectors in which it is read or written"
+    return _REFUSAL.replace("@CONDITION@", condition).replace("@WHY@", why)
+
 
 _TEMPLATE = """\
 {#-
@@ -90,6 +102,7 @@ _TEMPLATE = """\
 @INCLUDES@
 #include <array>
 #include <exception>
+#include <vector>
 
 {{ globals("ck") }}
 namespace @SCOPE@ {
@@ -98,11 +111,11 @@ namespace @SCOPE@ {
     @CALLED@<
 @ARGUMENTS@>;
 
-}  // namespace @SCOPE@
+@HELPERS@}  // namespace @SCOPE@
 
 extern "C" PT_EXPORT {{ def_kernel(inputs=[@INPUTS@], outputs=[@OUTPUTS@]) }} {
     using namespace @SCOPE@;
-@REFUSED@    @SCOPE@::DeviceOperation operation;
+@REFUSED@@BEFORE@    @SCOPE@::DeviceOperation operation;
     const auto argument = operation.MakeArgumentPointer(
 @CALL@);
     if (!operation.IsSupportedArgument(argument.get())) {
@@ -126,12 +139,12 @@ extern "C" PT_EXPORT {{ def_kernel(inputs=[@INPUTS@], outputs=[@OUTPUTS@]) }} {
 """
 
 
-def _rest_of_k(operation: ProgramOperation) -> str:
+def _rest_of_k(operation: ProgramOperation, text: OperationText) -> str:
     """The condition on K that not all of CK's operations check: without padding they leave out a part of a tile."""
     names = {one.name for one in operation.parameters}
-    if not {"GemmSpec", "KPerBlock"} <= names:
+    if "K" not in text.shape or not {"GemmSpec", "KPerBlock"} <= names:
         return ""
-    condition = _REFUSAL.replace("@CONDITION@", "K % {{ KPerBlock }} != 0")
+    condition = refusal("K % {{ KPerBlock }} != 0")
     return f'{{%- if "K" not in GemmSpec %}}\n{condition}{{%- endif %}}\n'
 
 
@@ -148,7 +161,8 @@ def _definitions(program: CppProgram, operation: ProgramOperation, text: Operati
     return [one.text.strip() for one in program.needed(mentioned, lambda name: name in ("S", "Tuple"))]
 
 
-def _raw(text: str) -> str:
+def raw(text: str) -> str:
+    """Text of a program for a template, where it may look like Jinja."""
     return f"{{% raw %}}{text}{{% endraw %}}" if re.search(r"\{[{%#]", text) else text
 
 
@@ -157,7 +171,7 @@ def _argument(one: TemplateArgument, text: OperationText) -> str:
     if hook is not None:
         return f"/* {one.parameter.name} */ {hook}"
     if one.value is None:
-        return f"/* {one.parameter.name} */ {_raw(one.text)}"
+        return f"/* {one.parameter.name} */ {raw(one.text)}"
     if one.scope:
         return f"/* {one.parameter.name} */ {one.scope}{{{{ {one.name} }}}}"
     return f'{{{{ template_argument("{one.name}") }}}}'

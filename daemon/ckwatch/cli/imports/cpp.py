@@ -9,15 +9,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ckwatch.cli.command_words import dependency
+from ckwatch.cli.imports.ck_convolutions import convolution_text
 from ckwatch.cli.imports.ck_gemms import OperationText, gemm_text
 from ckwatch.cli.imports.ck_headers import CkHeaders
+from ckwatch.cli.imports.ck_open import open_text
 from ckwatch.cli.imports.ck_operations import ProgramOperation, device_operations
 from ckwatch.cli.imports.ck_rows import rows_text
+from ckwatch.cli.imports.ck_tile_gemm import tile_gemm
 from ckwatch.cli.imports.ck_workspace import headers_needed, imported_operation, kernel_names
 from ckwatch.cli.imports.cpp_program import CppProgram, read_program
 from ckwatch.cli.imports.files import read_source, without_kernels, write_files
 from ckwatch.cli.imports.hip import report_open, workspace_root
 from ckwatch.cli.imports.hip_workspace import Imported
+from ckwatch.cli.imports.source_text import masked
 from ckwatch.cli.output import Output
 from ckwatch.cli.templates import own_folder
 from ckwatch.compile.toolchain.discover import discover
@@ -37,18 +41,35 @@ def run(options: argparse.Namespace) -> int:
     folders = _folders(options)
     macros = {name: value or "1" for name, _, value in (one.partition("=") for one in options.define)}
     program = read_program(options.file, read_source, folders, macros)
-    headers, version = _headers(options, folders)
+    tiles = _tile_files(options, program)
+    if tiles is not None:
+        return _write(options, tiles)
+    headers = _headers(options, folders)
     for header in program.includes:
         if header.quoted and not header.name.startswith(_LIBRARIES) and not headers.has(header.name):
             where = f"{header.file}:{header.line}"
             raise CkwatchError(f"{where}: there is no {header.name}", "-I gives the folder that it is in")
-    operations = _chosen(options, program, device_operations(program, headers, version))
+    operations = _chosen(options, program, device_operations(program, headers))
     for one in operations:
-        _refuse_missing(program, headers, version, one)
+        _refuse_missing(program, headers, one)
+    made = _imported(program, headers, operations, [f"-D{one}" for one in options.define])
+    return _write(options, made)
+
+
+def _tile_files(options: argparse.Namespace, program: CppProgram) -> list[Imported] | None:
+    """The files for a program of CK Tile; None for another."""
+    if not re.search(r"\bck_tile::", program.code) or re.search(r"\btensor_operation::device::", program.code):
+        return None
+    if options.operation:
+        raise CkwatchError("--operation is for programs of Composable Kernel's device operations, not of CK Tile")
+    made = tile_gemm(program, kernel_names(program.path, [[]])[0], [f"-D{one}" for one in options.define])
+    return None if made is None else [made]
+
+
+def _write(options: argparse.Namespace, made: Sequence[Imported]) -> int:
     root = workspace_root(options)
     workspace = without_kernels(root) if (root / FILE_NAME).is_file() else None
     templates = root / "templates" if workspace is None else own_folder(workspace)
-    made = _imported(program, headers, operations, [f"-D{one}" for one in options.define])
     files = {} if workspace else {root / FILE_NAME: starters()[0].folder.joinpath(FILE_NAME).read_text("utf-8")}
     for kernel in made:
         files[templates / f"{kernel.name}.hip.j2"] = kernel.template
@@ -67,11 +88,11 @@ def _folders(options: argparse.Namespace) -> list[Path]:
     return [Path(os.path.abspath(folder)) for folder in options.include]  # noqa: PTH100
 
 
-def _headers(options: argparse.Namespace, folders: Sequence[Path]) -> tuple[CkHeaders, str]:
-    """CK's headers, of a folder that is given or of the toolchain, and their version."""
+def _headers(options: argparse.Namespace, folders: Sequence[Path]) -> CkHeaders:
+    """CK's headers, of a folder that is given or of the toolchain."""
     for folder in folders:
         if (folder / "ck/ck.hpp").is_file():
-            return CkHeaders(folder), f"in {folder}"
+            return CkHeaders(folder, f"in {folder}")
     try:
         toolchain = dependency(options, "discover", discover)()
     except ToolchainError as error:
@@ -80,7 +101,7 @@ def _headers(options: argparse.Namespace, folders: Sequence[Path]) -> tuple[CkHe
         raise CkwatchError(
             "Composable Kernel's headers are needed", "`ckwatch toolchain install`, or -I with their folder"
         )
-    return CkHeaders(toolchain.ck.folder), toolchain.ck.version or f"in {toolchain.ck.folder}"
+    return CkHeaders(toolchain.ck.folder, toolchain.ck.version or f"in {toolchain.ck.folder}")
 
 
 def _chosen(
@@ -104,14 +125,16 @@ def _chosen(
 def _advice(program: CppProgram) -> str | None:
     if re.search(r"\b__global__\b", program.code):
         return f"it has `__global__` functions: `ckwatch import hip {program.path}` takes those"
+    if re.search(r"\bDevice\w+\s*<|=\s*(?:\w+::)*Device\w+", masked(read_source(program.path))):
+        return "one stands in a branch of `#if` that does not count: -D NAME gives the macros that it is compiled with"
     return None
 
 
-def _refuse_missing(program: CppProgram, headers: CkHeaders, version: str, operation: ProgramOperation) -> None:
+def _refuse_missing(program: CppProgram, headers: CkHeaders, operation: ProgramOperation) -> None:
     needed = headers_needed(program.includes, operation)
     for one in program.includes:
         if one.name in needed and not headers.has(one.name):
-            raise CkwatchError(f"{one.file}:{one.line}: Composable Kernel {version} has no header {one.name}")
+            raise CkwatchError(f"{one.file}:{one.line}: Composable Kernel {headers.version} has no header {one.name}")
 
 
 def _imported(
@@ -135,12 +158,13 @@ def _imported(
 
 
 def _text(program: CppProgram, operation: ProgramOperation, headers: CkHeaders) -> OperationText:
-    for kind in (gemm_text, rows_text):
+    for kind in (gemm_text, convolution_text, rows_text, open_text):
         text = kind(program, operation, headers.element_operation)
         if text is not None:
             return text
     raise CkwatchError(
-        f"{operation.place}: {operation.template.name} ({operation.interface.name}) cannot be imported yet"
+        f"{operation.place}: {operation.template.name} takes lists that a C function cannot pass on",
+        "write the template by hand: `ckwatch init --custom`",
     )
 
 

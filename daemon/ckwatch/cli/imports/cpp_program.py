@@ -46,6 +46,8 @@ class CppDefinition:
     parameters: tuple[str, ...]
     start: int
     end: int
+    local: bool = False
+    """It stands in a function."""
 
 
 @dataclass(slots=True)
@@ -117,29 +119,40 @@ class CppProgram:
                 found += ["(", *self._tokens(value, depth + 1), ")"]
         return tuple(found)
 
-    def needed(self, text: str, without: Callable[[str], bool]) -> list[CppDefinition]:
-        """What the names in a text need that the program defines, in its order."""
-        wanted: dict[int, CppDefinition] = {}
+    def needed(self, text: str, without: Callable[[str], bool], *, local: bool = True) -> list[CppDefinition]:
+        """The definitions that the names in a text need, each behind those that it needs; `local` ones, too."""
+        found = {(one.start, one.name): one for one in self.definitions.get("", ())}
         seen: set[str] = set()
-        todo = [text]
-        while todo:
-            for name in set(_NAME.findall(todo.pop())) - seen:
-                seen.add(name)
-                if without(name):
-                    continue
-                for one in self.definitions.get(name, ()):
-                    wanted[one.start] = one
-                    todo.append(self.code[one.start : one.end])
-        for one in self.definitions.get("", ()):
-            wanted[one.start] = one
-        return [wanted[start] for start in sorted(wanted)]
 
-    def number(self, name: str) -> int | None:
-        """The first value that is written out for a variable or a member of this name."""
+        def add(text: str) -> None:
+            for name in dict.fromkeys(_NAME.findall(text)):
+                if name in seen or without(name):
+                    continue
+                seen.add(name)
+                for one in self.definitions.get(name, ()):
+                    if local or not one.local:
+                        add(masked(one.text))
+                        found[one.start, one.name] = one
+
+        add(text)
+        return list(found.values())
+
+    def number(self, name: str, least: int = 1) -> int | None:
+        """The first value from `least` that is written out for a variable or a member of this name."""
         for found in re.finditer(rf"(?<![\w.>:]){name}\s*(?:=(?!=)|\{{)\s*([^;,{{}}]+)[;,}}]", self.code):
-            if (value := self.integer(found[1])) is not None and value > 0:
+            if (value := self.integer(found[1])) is not None and value >= least and not self._in_unused(found.start()):
                 return value
         return None
+
+    def _in_unused(self, offset: int) -> bool:
+        """Return True within a structure that nothing else mentions."""
+        around = [
+            one.name
+            for ones in self.definitions.values()
+            for one in ones
+            if one.kind == "struct" and one.start <= offset < one.end
+        ]
+        return any(len(re.findall(rf"\b{re.escape(name)}\b", self.code)) == 1 for name in around)
 
 
 def _filled(template: CppDefinition, arguments: Sequence[str]) -> str:
@@ -172,7 +185,27 @@ def read_program(
     reading.file(path)
     text = "".join(reading.texts)
     code = masked(text)
-    return CppProgram(path, text, code, reading.includes, reading.macros, _definitions(text, code), reading.pieces)
+    definitions = _definitions(text, code)
+    for one in _instantiated(code, definitions):
+        definitions.setdefault(one.name, [one])
+    return CppProgram(path, text, code, reading.includes, reading.macros, definitions, reading.pieces)
+
+
+def _instantiated(code: str, definitions: Mapping[str, Sequence[CppDefinition]]) -> list[CppDefinition]:
+    """What the program's first instantiations give for the template parameters of its functions."""
+    found: dict[str, CppDefinition] = {}
+    functions = [one for ones in definitions.values() for one in ones if one.kind == "function" and one.parameters]
+    for function in sorted(functions, key=lambda one: one.start):
+        for call in re.finditer(rf"\b{re.escape(function.name)}\s*<", code):
+            end = closing(code, call.end() - 1)
+            if end < 0 or function.start <= call.start() < function.end:
+                continue
+            for parameter, text in zip(function.parameters, elements(code[call.end() : end]), strict=False):
+                name = parameter.partition("=")[0]
+                if name.isidentifier() and name != text and name not in found and "::" + "Rank_" not in text:
+                    written = f"using {name} = {text};"
+                    found[name] = CppDefinition(name, "using", written, text, (), function.start, function.start)
+    return list(found.values())
 
 
 class _Reading:
@@ -397,7 +430,7 @@ def _inside(text: str, code: str, start: int, end: int) -> Iterator[CppDefinitio
         value = one_line(one["type"] or one["value"])
         kind = "using" if one["alias"] else "constexpr"
         name = one["alias"] or one["constant"]
-        yield CppDefinition(name, kind, text[one.start() : one.end()], value, (), one.start(), one.end())
+        yield CppDefinition(name, kind, text[one.start() : one.end()], value, (), one.start(), one.end(), local=True)
 
 
 def arguments_of(text: str) -> tuple[str, list[str]]:
