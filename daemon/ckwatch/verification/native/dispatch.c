@@ -8,6 +8,7 @@
 #include "host_calls.h"
 #include "ordering.h"
 #include "paths.h"
+#include "sampling.h"
 #include "steps.h"
 
 #include <pthread.h>
@@ -464,18 +465,13 @@ typedef struct {
   Launch *launch;
   Choice choice;
   uint64_t all, computed;
+  uint64_t *sample; /* the workgroups, or NULL */
   _Atomic uint64_t taken;
 } Work;
 
-static uint64_t mixed(uint64_t x) { /* splitmix64 */
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-  return x ^ x >> 31;
-}
-
 /* The n-th of the chosen workgroups: the first, the last, and one at random out of each of equal shares between. */
 static uint64_t chosen(const Work *work, uint64_t n) {
+  if (work->sample) return work->sample[n];
   if (work->computed == work->all || n == 0) return n;
   if (n == work->computed - 1) return work->all - 1;
   uint64_t between = work->all - 2, shares = work->computed - 2;
@@ -495,6 +491,7 @@ static Place *begin(Work *work, uint64_t n) {
   group->executed = 0;
   group->signals = 0;
   group->progress = ++launch->progress;
+  group->writer = (uint16_t)(1 + n % (UINT16_MAX - 1));
   begin_order(group, n);
   memset(group->lds, 0xff, group->lds_bytes);
   if (launch->checked) reset_lds_shadow(group);
@@ -504,7 +501,10 @@ static Place *begin(Work *work, uint64_t n) {
 
 static void finish(Place *place) {
   Workgroup *group = &place->group;
-  for (uint32_t n = 0; n < group->wave_count; n++) group->launch->executed += group->waves[n]->executed;
+  for (uint32_t n = 0; n < group->wave_count; n++) {
+    group->launch->executed += group->waves[n]->executed;
+    group->launch->counted += group->waves[n]->counted;
+  }
   group->launch->progress++;
   give_place(place);
 }
@@ -554,6 +554,11 @@ void run_launch(Launch *launch, Choice choice, LaunchCounts *counts) {
   uint64_t wanted = choice.workgroups == UINT32_MAX || launch->is_cooperative ? work.all : choice.workgroups;
   if (wanted < 2) wanted = 2; /* the first and the last */
   work.computed = wanted < work.all ? wanted : work.all;
+  if (choice.is_sample && work.computed < work.all)
+    work.sample = sampled_workgroups(launch->grid, work.computed, choice.seed, &work.computed);
+  launch->sampled = choice.is_sample;
+  launch->partial = work.computed < work.all;
+  launch->watched = is_watching();
   uint64_t threads = thread_count();
   if (threads > work.computed) threads = work.computed;
   begin_ordering(launch, work.computed);
@@ -563,10 +568,13 @@ void run_launch(Launch *launch, Choice choice, LaunchCounts *counts) {
   work_on(&work);
   for (uint64_t n = 0; n < started; n++) pthread_join(others[n], NULL);
   end_ordering(launch);
+  if (launch->watched) report_watched(launch);
+  free(work.sample);
   if (launch->checked) report_missing_waits(launch);
   print_what_is_buffered(launch);
   counts->executed = launch->executed;
   counts->all = work.all;
   counts->computed = work.computed;
+  counts->whole_cost = (uint64_t)((unsigned __int128)launch->counted * work.all / work.computed);
   counts->stopped = launch->stop;
 }
