@@ -21,17 +21,24 @@ Kernel = Callable[["FakeEmulator", Arrays, Mapping[str, int]], int]
 
 @dataclass
 class FakeEmulator:
-    """`told` is what launches find; `error` is raised by them; `settings` are those of each, `computed` is its share."""
+    """`told` is what launches find; `error` is raised by them; `settings` are those of each, `computed` are its
+    workgroups. `samples` are those that were asked for, `needs_whole` is what they end with; then all are computed.
+    `watched` are the offsets of places in their allocations."""
 
     told: list[Mapping[str, Any]] = field(default_factory=list)
     error: BenchmarkError | None = None
     settings: list[dict[str, Any]] = field(default_factory=list)
     addresses: list[int] = field(default_factory=list)
     workspace_bytes: int = 0
-    computed: float = 1.0
+    computed: tuple[int, int] = (1, 1)
+    cost: int = 0
+    needs_whole: str = ""
+    samples: list[int] = field(default_factory=list)
+    watched: list[int] = field(default_factory=list)
     unloadable: str = ""
 
     def __post_init__(self) -> None:
+        self.is_sampling = False
         self._memory: dict[int, tuple[Bytes, npt.NDArray[np.bool_]]] = {}
 
     def allocate(self, size_bytes: int) -> int:
@@ -69,14 +76,34 @@ class FakeEmulator:
         self._undefined(address, size_bytes)[:] = False
 
     def configure(self, **settings: Any) -> None:
+        self.is_sampling = False
         self.settings.append(settings)
 
     def synchronize(self) -> None:
         if self.error is not None:
             raise self.error
 
-    def share(self) -> float:
-        return self.computed
+    def workgroups(self) -> tuple[int, int]:
+        computed, of = self.computed
+        return (computed if self.settings[-1]["workgroups"] or self.is_sampling else of), of
+
+    def whole_cost(self) -> int:
+        return self.cost
+
+    def begin_sample(self, workgroups: int, _seed: int) -> None:
+        self.samples.append(workgroups)
+        self.is_sampling = True
+
+    def end_sample(self) -> str:
+        return self.needs_whole
+
+    def sampled(self, address: int, size_bytes: int) -> npt.NDArray[np.bool_]:
+        return ~self.undefined(address, size_bytes)
+
+    def watch(self, address: int, size_bytes: int) -> None:
+        if size_bytes:
+            base = max(known for known in self._memory if known <= address)
+            self.watched.append(address - base)
 
     def problem(self) -> str:
         return self.unloadable

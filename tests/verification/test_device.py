@@ -66,9 +66,22 @@ def test_what_a_launch_ends_with(device: EmulatedDevice, monkeypatch: pytest.Mon
         device.synchronize()
     assert failed.value.kind is FailureKind.FAULT
     assert device.findings() == [TOLD]
-    assert (device.share(), device.problem()) == (0.25, "no code")
+    assert (device.workgroups(), device.problem()) == ((1, 4), "no code")
     device.clear()
     assert device.findings() == []
+
+
+def test_a_sample(device: EmulatedDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    device.begin_sample(8, 1)
+    assert device.end_sample() == ""
+    monkeypatch.setenv("CKWATCH_STAND_IN_NEEDS_WHOLE", "a launch reads")
+    assert device.end_sample() == "a launch reads"
+    address = device.allocate(4)
+    assert device.sampled(address, 4).all()
+    device.watch(address, 4)
+    device.watch(0, 0)
+    device.free(address)
+    assert device.whole_cost() == 1000
 
 
 def test_what_cannot_be_loaded(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ TRIAL = Trial(name="ragged", shape="M=24 N=20 K=32", problem=gemm_problem())
 UNKNOWN = replace(TRIAL.problem, computed=None)
 """The same tensors, and nobody knows what is computed."""
 LAST = f"Y[{M - 1}, {N - 1}]"
+FIRST_AND_LAST = f"(the first is Y[0, 0], the last {LAST})"
 
 
 def progress_of(stages: list[str], heard: list[TrialVerified]) -> Progress:
@@ -312,7 +313,7 @@ def test_a_part_of_the_workgroups_is_compared(monkeypatch: pytest.MonkeyPatch) -
             change(y)
             return 0
 
-        return verified(monkeypatch, kernel, replace(TRIAL, workgroups=1), FakeEmulator(computed=0.25))[0]
+        return verified(monkeypatch, kernel, replace(TRIAL, workgroups=1), FakeEmulator(computed=(1, 4)))[0]
 
     good = run(lambda _: None)
     assert (good.outcome, good.share) == (ProblemOutcome.RIGHT, 0.25)
@@ -324,7 +325,7 @@ def test_a_part_of_the_workgroups_is_compared(monkeypatch: pytest.MonkeyPatch) -
     nothing = run(lambda _: None, rows=0)
     assert (nothing.outcome, nothing.message) == (
         ProblemOutcome.WRONG,
-        f"the kernel left {M * N} of {M * N} elements of Y unwritten (the first is Y[0, 0], the last {LAST})",
+        f"the kernel left {M * N} of {M * N} elements of Y unwritten {FIRST_AND_LAST}; 1 of 4 workgroups were executed",
     )
 
 
@@ -435,3 +436,93 @@ def test_what_is_left_is_reported_though_the_reference_is_wrong(
     found, _ = verified(monkeypatch, half, replace(TRIAL, problem=problem), reference=reference)
     assert found.outcome is ProblemOutcome.WRONG
     assert "unwritten" in (found.message or "")
+
+
+CUSTOM = replace(TRIAL, may_be_sampled=True)
+DEAR = 1 << 40
+"""What a launch costs that is not executed whole."""
+
+
+def written_rows(rows: int, change: Any = lambda _: None) -> Kernel:
+    """The right kernel where all is computed, and the first rows of it where a sample is."""
+
+    def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+        x, w, y = matrices(arrays, sizes)
+        some = rows if device.is_sampling else sizes["M"]
+        y[:some] = (x @ w)[:some]
+        define(device, arrays, sizes, some)
+        change(y)
+        return 0
+
+    return kernel
+
+
+def sampled(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    device: FakeEmulator,
+    kernel: Kernel,
+    trial: Trial = CUSTOM,
+    **job: Any,
+) -> tuple[VerifiedProblem, tuple[EmulatedFinding, ...]]:
+    text = "def f(X, W):\n    return X @ W\n"
+    problem, reference = called_reference(trial.problem, tmp_path / "reference.py", text)
+    return verified(monkeypatch, kernel, replace(trial, problem=problem), device, reference=reference, **job)
+
+
+def test_of_a_large_custom_problem_what_a_sample_writes_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = FakeEmulator(computed=(40, 1000), cost=DEAR)
+    problem, findings = sampled(tmp_path, monkeypatch, device, written_rows(6))
+    assert (problem.outcome, problem.message, problem.workgroups) == (ProblemOutcome.RIGHT, None, (40, 1000))
+    assert (findings, device.samples) == ((), [8, 32])
+
+    device = FakeEmulator(computed=(40, 1000), cost=DEAR)
+    problem, _ = sampled(tmp_path, monkeypatch, device, written_rows(6, lambda y: y.__setitem__((2, 5), 9.0)))
+    assert problem.outcome is ProblemOutcome.WRONG
+    assert (problem.message or "").startswith("1 of 120 compared elements of Y are wrong (Y[2, 5] is 9, reference ")
+    assert (problem.message or "").endswith("; 40 of 1,000 workgroups were executed")
+
+
+@pytest.mark.parametrize(
+    ("device", "trial", "job", "samples"),
+    [
+        (FakeEmulator(computed=(40, 1000), cost=1000), CUSTOM, {}, [8]),
+        (FakeEmulator(computed=(40, 60), cost=DEAR), CUSTOM, {}, [8]),
+        (FakeEmulator(computed=(40, 1000), cost=DEAR, needs_whole="a launch reads"), CUSTOM, {}, [8]),
+        (FakeEmulator(computed=(40, 1000), cost=DEAR), TRIAL, {}, []),
+        (FakeEmulator(computed=(40, 1000), cost=DEAR), CUSTOM, {"checked": False}, []),
+    ],
+)
+def test_other_problems_are_executed_whole(
+    device: FakeEmulator, trial: Trial, job: dict[str, Any], samples: list[int], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    problem, _ = sampled(tmp_path, monkeypatch, device, written_rows(6), trial, **job)
+    assert (problem.outcome, problem.share, problem.workgroups) == (ProblemOutcome.RIGHT, 1.0, None)
+    assert device.samples == samples
+
+
+def test_a_sample_that_writes_nothing_of_an_output_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = FakeEmulator(computed=(40, 1000), cost=DEAR)
+    problem, _ = sampled(tmp_path, monkeypatch, device, written_rows(0))
+    assert (problem.outcome, problem.workgroups, device.samples) == (ProblemOutcome.RIGHT, None, [8, 32])
+
+
+def test_the_store_of_a_wrong_element_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = told("wrong-result", lane=5)
+    device = FakeEmulator(told=[store])
+    kernel = changed(lambda arrays: arrays["Y"].__setitem__(2 * LDC + 3, 9.0))
+    problem, findings = verified(monkeypatch, kernel, replace(TRIAL, problem=gemm_problem(ldc=LDC)), device)
+    assert problem.outcome is ProblemOutcome.WRONG
+    assert device.watched == [4 * (2 * LDC + 3)]
+    last = findings[-1]
+    assert (last.kind, last.lane) == (FindingKind.WRONG_RESULT, 5)
+    assert last.message.startswith("this store writes a wrong value: Y[2, 3] is 9, reference ")
+
+    device = FakeEmulator()
+    verified(monkeypatch, lambda *_: 0, device=device)
+    assert device.watched == []  # nothing writes what is left

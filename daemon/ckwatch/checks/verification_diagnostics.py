@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.text import Position, Span
 from ckwatch.model.verification import (
-    EXPLANATIONS,
     STOPS,
     WARNINGS,
     EmulatedFinding,
@@ -32,6 +31,7 @@ def verification_diagnostics(
     findings belong to the present text; otherwise findings are shown at the instance alone."""
     verified = _VerifiedUnit(found, unit, instance, placed)
     groups = verified.by_line()
+    stores = verified.stores() if placed else []
     shown = [verified.at_instance(one) for one in groups[:SHOWN_FINDINGS]]
     problems = verified.of_problems()
     shown = [*problems, *shown] if problems and problems[0].code == WRONG_RESULT else [*shown, *problems]
@@ -40,15 +40,17 @@ def verification_diagnostics(
         shown.append(verified.diagnostic(Severity.INFORMATION, "verify/more", f": and {count(more, 'more finding')}"))
     if placed:
         shown += [verified.at_place(one, one[0].place) for one in groups if one[0].place is not None]
+        shown += [verified.at_place([one], one.place) for one in stores if one.place is not None]
     return (*shown, *verified.of_reference())
 
 
 def diagnostics_once(found: Verification, unit: str, instance: Span) -> tuple[Diagnostic, ...]:
     """Make diagnostics for a list: each finding once, at its place where that is known, else at the instance."""
     verified = _VerifiedUnit(found, unit, instance, placed=True)
+    store = next((one for one in verified.stores() if one.place is not None), None)
     return (
         *verified.of_reference(),
-        *verified.of_problems(),
+        *(verified.at_store(one, store) for one in verified.of_problems()),
         *(
             verified.at_instance(one) if one[0].place is None else verified.at_place(one, one[0].place)
             for one in verified.by_line()
@@ -60,7 +62,7 @@ def severity_of(finding: EmulatedFinding) -> Severity:
     """A mistake is an error, the kernel's or ours; what explains one, or what the emulator does not know, is not."""
     if finding.kind in WARNINGS:
         return Severity.WARNING
-    harmless = finding.kind in EXPLANATIONS | {FindingKind.UNKNOWN_INSTRUCTION}
+    harmless = finding.kind in (FindingKind.NON_FINITE, FindingKind.UNKNOWN_INSTRUCTION)
     return Severity.INFORMATION if harmless else Severity.ERROR
 
 
@@ -107,9 +109,26 @@ class _VerifiedUnit:
         """The findings of one kind and line together, the first one first: one mistake shows at many instructions."""
         groups: dict[object, list[EmulatedFinding]] = {}
         for one in self.found.findings:
+            if one.kind is FindingKind.WRONG_RESULT:
+                continue
             line = (one.place.path, one.place.start.line) if self.placed and one.place is not None else id(one)
             groups.setdefault((one.kind, line), []).append(one)
         return list(groups.values())
+
+    def stores(self) -> list[EmulatedFinding]:
+        """The stores of wrong elements, one of each line. The problem itself says that its result is wrong."""
+        found: dict[object, EmulatedFinding] = {}
+        for one in self.found.findings:
+            if one.kind is FindingKind.WRONG_RESULT:
+                found.setdefault(one.place and (one.place.path, one.place.start.line), one)
+        return list(found.values())
+
+    def at_store(self, problem: Diagnostic, store: EmulatedFinding | None) -> Diagnostic:
+        """A diagnostic of problems at the line that writes the wrong element, if that is known."""
+        if store is None or store.place is None or problem.code != WRONG_RESULT:
+            return problem
+        related = (Related(f"{who(store)}: {store.message}", None), Related("in this instance", self.instance))
+        return replace(problem, span=store.place, related=related)
 
     def at_instance(self, findings: Sequence[EmulatedFinding]) -> Diagnostic:
         finding = findings[0]

@@ -21,7 +21,7 @@ from ckwatch.compile.toolchain.installations import cache_folder
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError, ToolchainError
-from ckwatch.model.verification import NOT_MODELLED, ProblemOutcome, Verification, VerificationOutcome
+from ckwatch.model.verification import NOT_MODELLED, ProblemOutcome, Verification, VerificationOutcome, VerifiedProblem
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.state import Unit
@@ -118,9 +118,7 @@ class _Verify:
         tried = "" if found is None else f"  {tally(found)}"
         self.output.console.print(Text.assemble((mark, style), f" {unit}  {words}{tried}"), soft_wrap=True)
         if found is not None and self.output.details:
-            rows = [
-                [one.name, one.shape, one.outcome.value, share(one.share), one.message or ""] for one in found.problems
-            ]
+            rows = [[one.name, one.shape, one.outcome.value, part(one), one.message or ""] for one in found.problems]
             for row in aligned(rows):
                 self.output.text(f"    {row}")
 
@@ -188,11 +186,15 @@ def tally(found: Verification) -> str:
     words = [f"{count(counts[ProblemOutcome.RIGHT], 'shape')} right"]
     others = (outcome for outcome in ProblemOutcome if outcome is not ProblemOutcome.RIGHT)
     words += [f"{counts[outcome]} {outcome.value}" for outcome in others if counts[outcome]]
-    sampled = sum(0 < one.share < 1 for one in found.problems)
-    words += [f"{sampled} computed in part"] if sampled else []
+    sampled = [one for one in found.problems if 0 < one.share < 1]
+    which = f" ({part(sampled[0])})" if len(sampled) == 1 else ""
+    words += [f"{len(sampled)} computed in part{which}"] if sampled else []
     return ", ".join(words)
 
 
-def share(part: float) -> str:
-    """`whole`, or the part of the output's workgroups that were computed: `3 %`; empty for none."""
-    return "whole" if part >= 1 else f"{100 * part:.2g} %" if part else ""
+def part(found: VerifiedProblem) -> str:
+    """`whole`, or which workgroups were computed: `64 of 4,096 workgroups`; empty for none."""
+    if found.workgroups is not None:
+        computed, of = found.workgroups
+        return f"{computed:,} of {of:,} workgroups"
+    return "whole" if found.share >= 1 else f"{100 * found.share:.2g} %" if found.share else ""

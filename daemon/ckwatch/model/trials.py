@@ -31,9 +31,9 @@ class Trial:
     """One problem to verify on. `name`, `shape`: as those of `VerifiedProblem`; `refusal`: why the instance does not
     support it, by documented rules, empty if it must not refuse it, None if it may; `offset`: elements by which the
     pointer of the buffer `off`, or all, are off their allocation's alignment; `workgroups`: how many are computed, None
-    for all; `not_tried`: why none is. `dense`: the same problem without gaps, which inputs and reference are made for
-    where the gaps are too large to be filled: nothing has written those. `hint`: what to do where the kernel need not
-    support it."""
+    for all; `may_be_sampled`: some will do if there are many, and none needs what others do; `not_tried`: why none is.
+    `dense`: the same problem without gaps, which inputs and reference are made for where the gaps are too large to be
+    filled: nothing has written those. `hint`: what to do where the kernel need not support it."""
 
     name: str
     shape: str
@@ -44,6 +44,7 @@ class Trial:
     offset: int = 0
     off: str = ""
     workgroups: int | None = None
+    may_be_sampled: bool = False
     not_tried: str = ""
     dense: KernelProblem | None = None
     hint: str = ""

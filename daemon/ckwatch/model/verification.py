@@ -41,7 +41,8 @@ class VerificationOutcome(StrEnum):
 
 
 class FindingKind(StrEnum):
-    """Kinds of findings, by the names of `verification/native/machine.h`; the last is a mistake of ours."""
+    """Kinds of findings, by the names of `verification/native/machine.h`. `emulator-crashed` is a mistake of ours;
+    `wrong-result` is the store of a wrong element."""
 
     OUT_OF_BOUNDS_READ = "out-of-bounds-read"
     OUT_OF_BOUNDS_WRITE = "out-of-bounds-write"
@@ -60,6 +61,7 @@ class FindingKind(StrEnum):
     UNDECLARED_INDEX = "undeclared-index"
     UNKNOWN_INSTRUCTION = "unknown-instruction"
     EMULATOR_CRASHED = "emulator-crashed"
+    WRONG_RESULT = "wrong-result"
 
 
 INSTRUCTION_LIMIT = 250_000_000
@@ -71,7 +73,7 @@ EMULATOR_LIMITS = frozenset({FindingKind.UNKNOWN_INSTRUCTION, FindingKind.EMULAT
 STOPS = frozenset({FindingKind.TRAP, FindingKind.OUTSIDE_CODE, FindingKind.NO_END})
 """Mistakes that end a launch."""
 
-EXPLANATIONS = frozenset({FindingKind.NON_FINITE})
+EXPLANATIONS = frozenset({FindingKind.NON_FINITE, FindingKind.WRONG_RESULT})
 """Findings that explain a wrong result and are no mistakes by themselves."""
 
 
@@ -86,13 +88,14 @@ _NOT_VERIFIED = (ProblemOutcome.NOT_VERIFIED, ProblemOutcome.NOT_COMPARED)
 class VerifiedProblem:
     """One launch of the kernel. `name`: what its shape tries ("exact", "ragged", "NaN in the padding", …, or the kernel
     file's name of it); `shape`: its sizes, `M=256 N=256 K=64`; `message`: None when it is right; `share`: the part of
-    the output's workgroups that were computed and compared."""
+    the output's workgroups that were computed and compared; `workgroups`: how many of how many, None where all were."""
 
     name: str
     shape: str
     outcome: ProblemOutcome
     message: str | None = None
     share: float = 1.0
+    workgroups: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,6 +62,11 @@ class EmulatedDevice:
             ("ckwatch_emulator_set_checked", None, (ctypes.c_int,)),
             ("ckwatch_emulator_set_traced", None, (ctypes.c_int,)),
             ("ckwatch_emulator_choose", None, (ctypes.c_uint32, ctypes.c_uint64)),
+            ("ckwatch_emulator_begin_sample", None, (ctypes.c_uint32, ctypes.c_uint64)),
+            ("ckwatch_emulator_end_sample", ctypes.c_char_p, ()),
+            ("ckwatch_emulator_sampled", None, (pointer, ctypes.c_uint64, pointer)),
+            ("ckwatch_emulator_whole_cost", ctypes.c_uint64, ()),
+            ("ckwatch_emulator_watch", None, (pointer, ctypes.c_uint64)),
             ("ckwatch_emulator_counts", None, (counter, counter, counter)),
             ("ckwatch_emulator_clear", None, ()),
             ("ckwatch_emulator_problem", ctypes.c_char_p, ()),
@@ -133,11 +138,34 @@ class EmulatedDevice:
         self._library.ckwatch_emulator_counts(ctypes.byref(executed), None, None)
         return executed.value
 
-    def share(self) -> float:
-        """The part of the workgroups of all launches since `clear` that were computed."""
+    def workgroups(self) -> tuple[int, int]:
+        """Return how many workgroups of all launches since `clear` were computed, and how many there were."""
         computed, all_of_them = ctypes.c_uint64(), ctypes.c_uint64()
         self._library.ckwatch_emulator_counts(None, ctypes.byref(computed), ctypes.byref(all_of_them))
-        return computed.value / all_of_them.value if all_of_them.value else 0.0
+        return computed.value, all_of_them.value
+
+    def whole_cost(self) -> int:
+        """Return the instructions of all workgroups since `clear`, as many as the computed ones had, by their costs."""
+        return int(self._library.ckwatch_emulator_whole_cost())
+
+    def begin_sample(self, workgroups: int, seed: int) -> None:
+        """Compute about so many workgroups of each launch from now on: the corners of the grid, and some between."""
+        self._library.ckwatch_emulator_begin_sample(workgroups, seed)
+
+    def end_sample(self) -> str:
+        """End it, and return why all workgroups are needed; empty if each did what it does among all of them."""
+        said: bytes | None = self._library.ckwatch_emulator_end_sample()
+        return (said or b"").decode()
+
+    def sampled(self, address: int, size_bytes: int) -> npt.NDArray[np.bool_]:
+        """Return which bytes a kernel of the last sample has written."""
+        found = np.empty(size_bytes, np.uint8)
+        self._library.ckwatch_emulator_sampled(address, size_bytes, found.ctypes.data)
+        return found.astype(np.bool_)
+
+    def watch(self, address: int, size_bytes: int) -> None:
+        """Have later launches report their last writer of this memory as a finding; of none with a size of 0."""
+        self._library.ckwatch_emulator_watch(address, size_bytes)
 
     def problem(self) -> str:
         """Why the artifact's device code cannot be executed at all; empty if it can."""

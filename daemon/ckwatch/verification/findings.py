@@ -182,5 +182,6 @@ _SENTENCES: Mapping[FindingKind, Sentence] = {
     FindingKind.UNDECLARED_INDEX: _noted("an input is used as an index, which the kernel file does not say"),
     FindingKind.OUTSIDE_CODE: _noted("leaves the kernel's code"),
     FindingKind.NO_END: _no_end,
+    FindingKind.WRONG_RESULT: _noted("this store writes a wrong value"),
     FindingKind.EMULATOR_CRASHED: _noted("the emulator crashed"),
 }

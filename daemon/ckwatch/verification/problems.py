@@ -22,6 +22,7 @@ from ckwatch.model.tiles import Tile, tile_of
 from ckwatch.model.trials import Contents, GapFill, Trial
 from ckwatch.model.verification import VerificationDepth
 from ckwatch.verification.custom_shapes import derived_sizes
+from ckwatch.verification.samples import LEAST_ELEMENTS
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.operations.custom import CUSTOM
 from ckwatch.workspace.operations.kind import SizesFor
@@ -363,7 +364,9 @@ def _of_shape(unit: Unit, shape: Shape) -> Trial:
     if problem.bytes_allocated > LARGEST_BYTES:
         return replace(trial, not_tried=f"it is too large to be executed here: its tensors have {gigabytes:.1f} GiB")
     if macs <= WHOLE_MACS:
-        return trial
+        elements = sum(buffer.elements for buffer in problem.buffers)
+        is_custom = KINDS[unit.kernel.operation.kind] is CUSTOM
+        return replace(trial, may_be_sampled=is_custom and elements >= LEAST_ELEMENTS)
     tile, family = _tile_of(unit), shape_rules(unit.instance.parameters)
     needs_whole = "each slice of K is needed" if slices_of(problem) > 1 else ""
     needs_whole = needs_whole or (family.needs_whole(unit.instance.parameters, problem) if family is not None else "")

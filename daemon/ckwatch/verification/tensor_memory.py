@@ -6,7 +6,7 @@ writes them: the host holds the same tensors without gaps, and pieces of rows ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -71,7 +71,21 @@ class TensorMemory:
 
     def undefined(self, size_bytes: int) -> npt.NDArray[np.bool_]:
         """Return which of the host's bytes nothing has written since they were marked."""
+        return self._collected(size_bytes, self._device.undefined)
+
+    def sampled(self, size_bytes: int) -> npt.NDArray[np.bool_]:
+        """Return which of the host's bytes a kernel of the last sample has written."""
+        return self._collected(size_bytes, self._device.sampled)
+
+    def address_of(self, byte: int) -> int:
+        """Return the device's address of one of the host's bytes. Raises ValueError for a byte of a gap."""
+        for near, far, size in self._pieces:
+            if near <= byte < near + size:
+                return self._address + far + byte - near
+        raise ValueError("the byte is in a gap")
+
+    def _collected(self, size_bytes: int, of: Callable[[int, int], npt.NDArray[np.bool_]]) -> npt.NDArray[np.bool_]:
         found = np.zeros(size_bytes, np.bool_)
         for near, far, size in self._pieces:
-            found[near : near + size] = self._device.undefined(self._address + far, size)
+            found[near : near + size] = of(self._address + far, size)
         return found

@@ -21,11 +21,12 @@ import numpy.typing as npt
 from ckwatch.bench.job import VERIFYING, CountJob, VerifyJob
 from ckwatch.bench.kernel_abi import ArtifactLoader, KernelFunction
 from ckwatch.bench.numerics.array_files import file_arrays
-from ckwatch.bench.numerics.comparison import WrongResultError
+from ckwatch.bench.numerics.comparison import WrongElement, WrongResultError
 from ckwatch.bench.numerics.given_outputs import GivenReference
 from ckwatch.bench.numerics.inputs import before_launch, make_inputs
 from ckwatch.bench.numerics.row_verification import RowsReference, reference_of
 from ckwatch.bench.numerics.storage import (
+    Bits,
     Mask,
     Storage,
     gap_mask,
@@ -44,7 +45,7 @@ from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.runtimes.hip_api import explained_status
 from ckwatch.bench.worker_protocol import LaunchCounted, TrialVerified, VerificationDone
 from ckwatch.model.contractions import MatrixView
-from ckwatch.model.kernel_problem import KernelProblem, is_fnuz
+from ckwatch.model.kernel_problem import Buffer, KernelProblem, is_fnuz
 from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.tensors import DTYPES
 from ckwatch.model.trials import Contents, GapFill, Trial
@@ -60,6 +61,7 @@ from ckwatch.model.verification import (
 from ckwatch.verification.counting import counting_rules
 from ckwatch.verification.device import EmulatedDevice
 from ckwatch.verification.findings import MemoryRange, finding_of
+from ckwatch.verification.samples import PROBED_WORKGROUPS, sample_size
 from ckwatch.verification.tensor_memory import TensorMemory, TensorPiece, pieces_of
 from ckwatch.verification.undeclared_indices import (
     IndexUse,
@@ -79,6 +81,9 @@ UNKNOWN_OPERATION = "what the kernel computes is not known, and there is no `ref
 _FLOATS_WITH_INFINITY = ("f16", "bf16", "f32", "f64")
 _REFERENCE_MACS = 1 << 40
 """Problems are small: their references are whole."""
+
+MOST_PLACES = 4
+"""Wrong problems of an artifact that are executed once more to find the store of a wrong element."""
 
 
 def verify_job(job: VerifyJob, artifacts: Sequence[bytes], progress: Progress) -> VerificationDone:
@@ -148,7 +153,36 @@ class _Launched:
     failure: BenchmarkError | None = None
     said: str = ""
     unknown: str = ""
-    share: float = 0.0
+    workgroups: tuple[int, int] = (0, 0)
+    is_sample: bool = False
+    why_whole: str = ""
+    whole_cost: int = 0
+
+    @property
+    def share(self) -> float:
+        """Return the part of the workgroups that were executed."""
+        computed, of = self.workgroups
+        return computed / of if of else 0.0
+
+    @property
+    def stands_for_all(self) -> bool:
+        """Return True if the sample found what all workgroups would have: none needs the others, and each output was
+        written by some."""
+        if self.failure is not None and self.failure.kind is FailureKind.REFUSED:
+            return True
+        stopped = self.failure is not None or any(one.kind in STOPS for one in self.findings)
+        return not self.why_whole and not stopped and all(one.any() for one in self.written.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How a launch is executed. `traced`: report where non-finite values arise; `watched`: report the last writer of
+    this element; `sample`: about how many workgroups, 0 for all; `probe`: for its cost, not for its outputs."""
+
+    traced: bool = False
+    watched: WrongElement | None = None
+    sample: int = 0
+    probe: bool = False
 
 
 class _Verifier:
@@ -162,6 +196,8 @@ class _Verifier:
         self._calls = None if job.reference is None else ReferenceCalls(job.reference, job.reference_limit_s, kept)
         self._mistake: ReferenceMistake | None = None
         self._indices: list[IndexUse] = []
+        self._samples: dict[str, int] = {}
+        self._places_left = MOST_PLACES
 
     def close(self) -> None:
         """End the process of the reference."""
@@ -187,8 +223,11 @@ class _Verifier:
         done = self._launch(trial, function, inputs)
         if spots_of(done.findings) and (found := self._undeclared(trial, function, inputs, done)) is not None:
             trial, inputs, done = found
-        problem = self._judged(trial, inputs, done)
+        problem, wrong = self._judged(trial, inputs, done)
         findings = done.findings
+        if wrong is not None and self._places_left:
+            self._places_left -= 1
+            findings += self._writer(trial, function, inputs, wrong)
         if trial.hint and problem.outcome is ProblemOutcome.WRONG:
             problem = replace(problem, message=f"{problem.message}; {trial.hint}")
         if trial.hint:
@@ -203,7 +242,7 @@ class _Verifier:
         """Launch once; why it did not end as it should, or ""."""
         function = self._loader.function(trial.name, self._artifact, self._job.symbol, trial.problem)
         try:
-            done = self._launch(trial, function, self._inputs(trial))
+            done = self._launched(trial, function, self._inputs(trial), _How())
         except ReferenceMistakeError as error:
             return f"the reference is wrong: {error.mistake.sentence}"
         if self._problem:
@@ -212,6 +251,14 @@ class _Verifier:
         if done.failure is not None and done.failure.kind is FailureKind.REFUSED:
             return f"it is refused: {_refusal(trial, done)}"
         return stopped or ("" if done.failure is None else done.failure.message)
+
+    def _writer(
+        self, trial: Trial, function: KernelFunction, inputs: Mapping[str, Storage], wrong: WrongElement
+    ) -> tuple[EmulatedFinding, ...]:
+        """The store that writes a wrong element last, by another launch; none where nothing writes it."""
+        again = self._launch(trial, function, inputs, watched=wrong)
+        found = [one for one in again.findings if one.kind is FindingKind.WRONG_RESULT]
+        return tuple(replace(one, message=f"{one.message}: {wrong.text}") for one in found[-1:])
 
     def _undeclared(
         self, trial: Trial, function: KernelFunction, inputs: Mapping[str, Storage], done: _Launched
@@ -269,16 +316,42 @@ class _Verifier:
         return inputs
 
     def _launch(
-        self, trial: Trial, function: KernelFunction, inputs: Mapping[str, Storage], *, traced: bool = False
+        self,
+        trial: Trial,
+        function: KernelFunction,
+        inputs: Mapping[str, Storage],
+        *,
+        traced: bool = False,
+        watched: WrongElement | None = None,
     ) -> _Launched:
+        """A launch of all workgroups, or of a sample where that stands for all of them."""
+        sample = self._sample_of(trial, function, inputs)
+        if sample:
+            done = self._launched(trial, function, inputs, _How(traced, watched, sample))
+            if done.stands_for_all:
+                return done
+            self._samples[trial.name] = 0
+        return self._launched(trial, function, inputs, _How(traced, watched))
+
+    def _sample_of(self, trial: Trial, function: KernelFunction, inputs: Mapping[str, Storage]) -> int:
+        """How many workgroups of a problem are executed; 0 for all, also where one needs what others do."""
+        if not trial.may_be_sampled or not self._job.checked:
+            return 0
+        if trial.name not in self._samples:
+            probe = self._launched(trial, function, inputs, _How(sample=PROBED_WORKGROUPS, probe=True))
+            fits = probe.share < 1 and not probe.why_whole and probe.failure is None
+            self._samples[trial.name] = sample_size(probe.workgroups[1], probe.whole_cost) if fits else 0
+        return self._samples[trial.name]
+
+    def _launched(self, trial: Trial, function: KernelFunction, inputs: Mapping[str, Storage], how: _How) -> _Launched:
         device, done = self._device, _Launched()
         device.clear()
-        device.configure(checked=self._job.checked, traced=traced, workgroups=trial.workgroups, seed=self._job.seed)
+        device.configure(checked=self._job.checked, traced=how.traced, workgroups=trial.workgroups, seed=self._job.seed)
         held: list[int] = []
         ranges = done.memory
         with _captured_stderr() as said:
             try:
-                self._run(trial, function, inputs, done, held, ranges)
+                self._run(trial, function, inputs, done, held, how)
             except BenchmarkError as failure:
                 done.failure = failure
             finally:
@@ -287,7 +360,8 @@ class _Verifier:
                         device.free(address)
         done.said = said()
         done.findings = tuple(finding_of(told, trial.name, ranges) for told in device.findings())
-        done.share = device.share()
+        done.workgroups, done.whole_cost = device.workgroups(), device.whole_cost()
+        done.is_sample = bool(how.sample) and done.share < 1
         endless = next((one for one in done.findings if one.kind is FindingKind.NO_END), None)
         if endless is not None and trial.workgroups is not None:  # it may wait for a workgroup that was left out
             done.findings = tuple(one for one in done.findings if one is not endless)
@@ -302,9 +376,9 @@ class _Verifier:
         inputs: Mapping[str, Storage],
         done: _Launched,
         held: list[int],
-        ranges: list[MemoryRange],
+        how: _How,
     ) -> None:
-        device, problem = self._device, trial.problem
+        device, problem, ranges = self._device, trial.problem, done.memory
         workspace_bytes = function.workspace_bytes(0)
 
         def allocate(name: str, size_bytes: int, offset: int = 0) -> int:
@@ -330,21 +404,16 @@ class _Verifier:
                 if not buffer.in_out:
                     memory[buffer.name].mark_undefined()
         workspace = allocate(WORKSPACE, workspace_bytes) if workspace_bytes else 0
-        function.launch(addresses, workspace, 0)()
-        device.synchronize()
+        with self._watching(trial, memory, how.watched), self._sampling(how.sample, done):
+            function.launch(addresses, workspace, 0)()
+            device.synchronize()
+        if how.probe:
+            return
         for name, elements in done.outputs.items():
             as_bytes = in_memory(elements, problem.buffer(name).dtype)
             before = as_bytes.copy()
             memory[name].download(as_bytes)
-            if problem.buffer(name).in_out or not elements.size:  # all of it was written before
-                unwritten = np.zeros(elements.size, np.bool_)
-            elif self._job.checked:
-                undefined = memory[name].undefined(as_bytes.nbytes)
-                unwritten = np.logical_or.reduce(undefined.reshape(elements.size, -1), axis=1)
-            else:  # nobody knows who wrote a byte: what differs from the poison was written
-                unwritten = np.logical_and.reduce((as_bytes == before).reshape(elements.size, -1), axis=1)
-                if problem.buffer(name).dtype in INTEGERS:  # the poison is a result too
-                    unwritten[:] = unwritten.all()
+            unwritten = self._unwritten(problem.buffer(name), memory[name], before, as_bytes, elements.size, how)
             done.written[name] = ~unwritten
         for name, as_bytes in given.items():
             found = np.empty_like(as_bytes)
@@ -352,9 +421,63 @@ class _Verifier:
             if not np.array_equal(found, as_bytes):
                 done.changed_inputs.append(name)
 
-    def _judged(self, trial: Trial, inputs: Mapping[str, Storage], done: _Launched) -> VerifiedProblem:
-        def ended(outcome: ProblemOutcome, message: str | None = None, share: float = 0.0) -> VerifiedProblem:
-            return VerifiedProblem(name=trial.name, shape=trial.shape, outcome=outcome, message=message, share=share)
+    def _unwritten(
+        self, buffer: Buffer, memory: TensorMemory, before: Bits, after: Bits, elements: int, how: _How
+    ) -> Mask:
+        """Which elements of an output the launch has left, by its bytes before and after."""
+        if how.sample and elements:
+            return _any_of_each(~memory.sampled(after.nbytes) | memory.undefined(after.nbytes), elements)
+        if buffer.in_out or not elements:  # all of it was written before
+            return np.zeros(elements, np.bool_)
+        if self._job.checked:
+            return _any_of_each(memory.undefined(after.nbytes), elements)
+        # nobody knows who wrote a byte: what differs from the poison was written
+        unwritten: Mask = np.logical_and.reduce((after == before).reshape(elements, -1), axis=1)
+        if buffer.dtype in INTEGERS:  # the poison is a result too
+            unwritten[:] = unwritten.all()
+        return unwritten
+
+    @contextmanager
+    def _sampling(self, workgroups: int, done: _Launched) -> Iterator[None]:
+        if not workgroups:
+            yield
+            return
+        self._device.begin_sample(workgroups, self._job.seed)
+        try:
+            yield
+        finally:
+            done.why_whole = self._device.end_sample()
+
+    @contextmanager
+    def _watching(self, trial: Trial, memory: Mapping[str, TensorMemory], wrong: WrongElement | None) -> Iterator[None]:
+        if wrong is None:
+            yield
+            return
+        dtype = DTYPES[trial.problem.buffer(wrong.buffer).dtype]
+        first = wrong.offset * dtype.size_bytes // dtype.packed
+        self._device.watch(memory[wrong.buffer].address_of(first), dtype.size_bytes)
+        try:
+            yield
+        finally:
+            self._device.watch(0, 0)
+
+    def _judged(
+        self, trial: Trial, inputs: Mapping[str, Storage], done: _Launched
+    ) -> tuple[VerifiedProblem, WrongElement | None]:
+        """The outcome, and the wrong element that it names."""
+        try:
+            return self._outcome(trial, inputs, done), None
+        except WrongResultError as wrong:
+            text = f"{wrong.message} ({_evidence(wrong)})" if wrong.detail else wrong.message
+            if trial.refusal:
+                text = f"it must be refused ({trial.refusal}), and is computed wrongly: {text}"
+            return _ended(trial, done, ProblemOutcome.WRONG, text), wrong.element
+
+    def _outcome(self, trial: Trial, inputs: Mapping[str, Storage], done: _Launched) -> VerifiedProblem:
+        """Raises WrongResultError."""
+
+        def ended(outcome: ProblemOutcome, message: str | None = None) -> VerifiedProblem:
+            return VerifiedProblem(name=trial.name, shape=trial.shape, outcome=outcome, message=message, share=0.0)
 
         if self._problem:
             return ended(ProblemOutcome.NOT_VERIFIED, f"the device code cannot be executed: {self._problem}")
@@ -373,20 +496,16 @@ class _Verifier:
             return ended(ProblemOutcome.WRONG if blamed else ProblemOutcome.NOT_VERIFIED, text)
         if done.changed_inputs:
             text = f"the kernel wrote to its input {done.changed_inputs[0]}"
-            return ended(ProblemOutcome.WRONG, text, done.share)
+            return _ended(trial, done, ProblemOutcome.WRONG, text)
         try:
             self._compare(trial, inputs, done)
-        except WrongResultError as wrong:
-            text = f"{wrong.message} ({_evidence(wrong)})" if wrong.detail else wrong.message
-            if trial.refusal:
-                text = f"it must be refused ({trial.refusal}), and is computed wrongly: {text}"
-            return ended(ProblemOutcome.WRONG, text, done.share)
         except ReferenceMistakeError as error:
             self._mistake = replace(error.mistake, problem=trial.name)
-            return ended(ProblemOutcome.NOT_COMPARED, f"the reference is wrong: {self._mistake.sentence}", done.share)
+            text = f"the reference is wrong: {self._mistake.sentence}"
+            return _ended(trial, done, ProblemOutcome.NOT_COMPARED, text)
         if not trial.problem.is_compared:
-            return ended(ProblemOutcome.NOT_COMPARED, UNKNOWN_OPERATION, done.share)
-        return ended(ProblemOutcome.RIGHT, share=done.share)
+            return _ended(trial, done, ProblemOutcome.NOT_COMPARED, UNKNOWN_OPERATION)
+        return _ended(trial, done, ProblemOutcome.RIGHT)
 
     def _compare(self, trial: Trial, inputs: Mapping[str, Storage], done: _Launched) -> None:
         """Raises WrongResultError and ReferenceMistakeError."""
@@ -402,7 +521,7 @@ class _Verifier:
             left = ~tensor_elements(written, view)
             if name in optional:
                 left &= ~optional[name]
-            if problem.buffer(name).given:  # what the kernel leaves there is compared, too
+            if problem.buffer(name).given or done.is_sample:  # what the kernel leaves is compared, too, or not known
                 continue
             if left.any() and (whole or left.all()):
                 first, last = (f"{name}[{', '.join(map(str, at))}]" for at in np.argwhere(left)[[0, -1]].tolist())
@@ -429,6 +548,25 @@ class _Verifier:
         if self._calls is None:
             raise BenchmarkError(FailureKind.BROKEN, "the job is without its reference")
         return GivenReference(problem, self._calls.outputs(problem, inputs), written)
+
+
+def _any_of_each(marked: Mask, elements: int) -> Mask:
+    """Which elements have a marked byte."""
+    each = marked.size // elements
+    if each in (1, 2, 4, 8):
+        return np.asarray(marked.view(f"u{each}") != 0)
+    return np.asarray(marked.reshape(elements, -1).any(axis=1))
+
+
+def _ended(trial: Trial, done: _Launched, outcome: ProblemOutcome, message: str | None = None) -> VerifiedProblem:
+    """The outcome of a problem whose launch has ended."""
+    workgroups = done.workgroups if done.share < 1 else None
+    if message is not None and workgroups is not None:
+        message = f"{message}; {workgroups[0]:,} of {workgroups[1]:,} workgroups were executed"
+    return VerifiedProblem(
+        name=trial.name, shape=trial.shape, outcome=outcome, message=message, share=done.share,
+        workgroups=workgroups,
+    )  # fmt: skip
 
 
 def _with_indices(trial: Trial, uses: Sequence[IndexUse]) -> Trial:

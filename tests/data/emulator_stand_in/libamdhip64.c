@@ -58,6 +58,20 @@ EXPORT void ckwatch_emulator_counts(uint64_t *executed, uint64_t *workgroups, ui
   *workgroups = 1;
   *of_workgroups = getenv("CKWATCH_STAND_IN_OF") ? (uint64_t)atoi(getenv("CKWATCH_STAND_IN_OF")) : 1;
 }
+EXPORT void ckwatch_emulator_begin_sample(uint32_t workgroups, uint64_t seed) {
+  (void)workgroups;
+  (void)seed;
+}
+EXPORT const char *ckwatch_emulator_end_sample(void) { return getenv("CKWATCH_STAND_IN_NEEDS_WHOLE"); }
+EXPORT void ckwatch_emulator_sampled(const void *address, uint64_t size, uint8_t *bytes) {
+  (void)address;
+  memset(bytes, 1, size);
+}
+EXPORT uint64_t ckwatch_emulator_whole_cost(void) { return 1000; }
+EXPORT void ckwatch_emulator_watch(const void *address, uint64_t size) {
+  (void)address;
+  (void)size;
+}
 EXPORT void ckwatch_emulator_clear(void) { findings = 0; }
 EXPORT const char *ckwatch_emulator_problem(void) { return getenv("CKWATCH_STAND_IN_PROBLEM"); }
 EXPORT uint32_t ckwatch_emulator_finding_count(void) { return (uint32_t)findings; }

@@ -37,20 +37,32 @@ class OutputCheck:
         return replace(worst, compared=sum(check.compared for check in checks))
 
 
-class WrongResultError(Exception):  # becomes a `Failure`
-    """The kernel's result is WRONG, UNWRITTEN or OUT_OF_BOUNDS; `detail` names places and values."""
+@dataclass(frozen=True, slots=True)
+class WrongElement:
+    """An element of the buffer `buffer`, `offset` elements from its beginning; `text` has its name and its values."""
 
-    def __init__(self, kind: FailureKind, message: str, detail: str = "") -> None:
+    buffer: str
+    offset: int
+    text: str
+
+
+class WrongResultError(Exception):  # becomes a `Failure`
+    """The kernel's result is WRONG, UNWRITTEN or OUT_OF_BOUNDS; `detail` names places and values, `element` is the
+    wrong one that it names first."""
+
+    def __init__(self, kind: FailureKind, message: str, detail: str = "", element: WrongElement | None = None) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.detail = detail
+        self.element = element
 
 
 class ExpectedOutput:
     """The right values of an output, or of a part of it, and how far a result may be from them.
 
-    `magnitude`: what the tolerance is relative to, element by element; NaN in `expected`: any value is right.
+    `magnitude`: what the tolerance is relative to, element by element, `of_all` the same of the whole output, where
+    `expected` is a part; NaN in `expected`: any value is right.
     """
 
     def __init__(
@@ -61,6 +73,7 @@ class ExpectedOutput:
         magnitude: Doubles,
         tolerance: Tolerance | StatedTolerance,
         fnuz: bool,
+        of_all: Doubles | None = None,
     ) -> None:
         if dtype in INTEGERS:
             expected = np.rint(expected)
@@ -71,11 +84,13 @@ class ExpectedOutput:
         self._fnuz = fnuz
         self._relative = tolerance.relative
         self._ulp = 0.0
+        self._magnitude = magnitude
+        self._floor = math.inf if isinstance(tolerance, StatedTolerance) else tolerance.floor
         if isinstance(tolerance, StatedTolerance):
             self._absolute, self._mean_allowed = tolerance.absolute, math.inf
             self._ulp = max(tolerance.ulp, 0.5)
             return
-        measured = magnitude[self._counts]
+        measured = magnitude[self._counts] if of_all is None else of_all
         self._absolute = tolerance.floor + tolerance.relative * float(measured.max(initial=0.0))
         self._mean_allowed = tolerance.floor + tolerance.relative * root_mean_square(measured)
 
@@ -87,23 +102,27 @@ class ExpectedOutput:
         whole: bool,
         span: Callable[[Mask], str],
         name_of: Callable[[int], str],
+        offset_of: Callable[[int], int],
     ) -> OutputCheck:
         """Compare the values `found`, of which `written` alone count if that is given.
 
-        `whole`: they are the whole output; `span` says where the elements of a mask are, `name_of` is the name of one.
-        Raises WrongResultError.
+        `whole`: they are the whole output; `span` says where the elements of a mask are, `name_of` is the name of one,
+        `offset_of` its offset in its buffer. Raises WrongResultError.
         """
         counted = self._counts if written is None else self._counts & written
         differences, errors = self._errors(found)
         errors = np.where(counted, np.where(np.isnan(found), math.inf, errors), 0.0)
         wrong = errors > 1
         if wrong.any():
-            raise self._wrong(found, errors, wrong, whole=whole, where=span(wrong), name_of=name_of)
-        if (mean := root_mean_square(differences[counted])) > self._mean_allowed:
+            of = errors.size if written is None else int(np.count_nonzero(counted))
+            compared = f"{of:,} elements" if whole else f"{of:,} compared elements"
+            raise self._wrong(found, errors, wrong, compared, span(wrong), name_of, offset_of)
+        allowed = max(self._mean_allowed, self._mean_of(counted))
+        if (mean := root_mean_square(differences[counted])) > allowed:
             raise WrongResultError(
                 FailureKind.WRONG,
                 f"the elements of {self._name} are too far from the reference, all in all",
-                f"root mean square of the errors {mean:.3g}, allowed {self._mean_allowed:.3g}; no single element is "
+                f"root mean square of the errors {mean:.3g}, allowed {allowed:.3g}; no single element is "
                 f"beyond its own tolerance ({self._tolerance_text()})" + self._similarity(found),
             )
         return OutputCheck(
@@ -112,6 +131,10 @@ class ExpectedOutput:
             rtol=self._relative,
             atol=self._absolute,
         )
+
+    def _mean_of(self, some: Mask) -> float:
+        """Return what the root mean square of the errors of some elements may be."""
+        return self._floor + self._relative * root_mean_square(self._magnitude[some])
 
     def _errors(self, found: Doubles) -> tuple[Doubles, Doubles]:
         """|y - reference|, and the same in units of what it may be."""
@@ -144,26 +167,22 @@ class ExpectedOutput:
         found: Doubles,
         errors: Doubles,
         wrong: Mask,
-        *,
-        whole: bool,
+        compared: str,
         where: str,
         name_of: Callable[[int], str],
+        offset_of: Callable[[int], int],
     ) -> WrongResultError:
         worst = int(np.argmax(errors))
         shown = dict.fromkeys((worst, *np.flatnonzero(wrong)[:SHOWN].tolist()))
-        texts = [
-            f"tolerance: {self._tolerance_text()}",
-            f"wrong are {where}",
-            *(
-                f"{name_of(place)} is {found.flat[place]:.9g}, reference {self.expected.flat[place]:.9g}"
-                for place in shown
-            ),
+        elements = [
+            f"{name_of(place)} is {found.flat[place]:.9g}, reference {self.expected.flat[place]:.9g}" for place in shown
         ]
-        of = "" if whole else " compared"
+        texts = [f"tolerance: {self._tolerance_text()}", f"wrong are {where}", *elements]
         return WrongResultError(
             FailureKind.WRONG,
-            f"{np.count_nonzero(wrong):,} of {errors.size:,}{of} elements of {self._name} are wrong",
+            f"{np.count_nonzero(wrong):,} of {compared} of {self._name} are wrong",
             "\n".join(texts) + self._similarity(found),
+            WrongElement(self._name, offset_of(worst), elements[0]),
         )
 
     def _tolerance_text(self) -> str:

@@ -7,13 +7,21 @@ exact unless the kernel file says otherwise. An infinity must be the same infini
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import mul
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ckwatch.bench.numerics.comparison import SHOWN, ExpectedOutput, OutputCheck, WrongResultError, span_text
-from ckwatch.bench.numerics.storage import Mask, Storage, tensor_elements, widen
+from ckwatch.bench.numerics.comparison import (
+    SHOWN,
+    ExpectedOutput,
+    OutputCheck,
+    WrongElement,
+    WrongResultError,
+    span_text,
+)
+from ckwatch.bench.numerics.storage import Doubles, Mask, Storage, tensor_elements, widen
 from ckwatch.bench.numerics.tolerance import INTEGERS, tolerance_of_output
 from ckwatch.bench.numerics.verification import check_written
 from ckwatch.bench.report import FailureKind
@@ -24,64 +32,92 @@ GivenArrays = Mapping[str, npt.NDArray[Any]]
 
 
 class _Output:
-    def __init__(self, problem: KernelProblem, output: ReferenceOutput, values: npt.NDArray[Any], fnuz: bool) -> None:
+    """The values of an output, or of the elements that were `written`."""
+
+    def __init__(
+        self,
+        problem: KernelProblem,
+        output: ReferenceOutput,
+        values: npt.NDArray[Any],
+        fnuz: bool,
+        written: Mapping[str, Mask] | None,
+    ) -> None:
         self.view = output.view
         self.buffer = problem.buffer(output.view.buffer)
         self._fnuz = fnuz
+        self._places = None if written is None else np.flatnonzero(self._whole(written))
+        of_all = None if written is None else _magnitude(values.astype(np.float64))
+        values = self._compared(values)
         expected = values.astype(np.float64)
         self._nan = np.isnan(expected)
-        tolerance = tolerance_of_output(problem, output)
         is_exact = self.buffer.dtype in INTEGERS and values.dtype.kind in "iub" and not output.is_stated
         self._exact = values if is_exact else None
-        magnitude = np.where(np.isfinite(expected), np.abs(expected), 0.0)
-        self._comparison = ExpectedOutput(self.buffer.name, self.buffer.dtype, expected, magnitude, tolerance, fnuz)
-
-    def compare(self, outputs: Mapping[str, Storage], written: Mapping[str, Mask] | None) -> OutputCheck:
-        """Raises WrongResultError."""
-        mask = None if written is None else self._of(written).astype(np.bool_)
-        if self._exact is not None:
-            return self._compare_exactly(self._of(outputs), self._exact, mask)
-        found = widen(self._of(outputs), self.buffer.dtype, self._fnuz)
-        numbers = self._nan & ~np.isnan(found) & (True if mask is None else mask)
-        if numbers.any():
-            first = int(np.flatnonzero(numbers)[0])
-            raise WrongResultError(
-                FailureKind.WRONG,
-                f"{np.count_nonzero(numbers):,} of {numbers.size:,} elements of {self.buffer.name} are numbers and "
-                "must be NaN",
-                f"{self._name_of(first)} is {found.flat[first]:.9g}, reference nan",
-            )
-        return self._comparison.check(found, mask, whole=mask is None, span=self._span_of, name_of=self._name_of)
-
-    def _compare_exactly(self, found: Storage, expected: npt.NDArray[Any], mask: Mask | None) -> OutputCheck:
-        """Integers, of which doubles and nine digits do not have all. Raises WrongResultError."""
-        wrong = (found != expected) if mask is None else (found != expected) & mask
-        if wrong.any():
-            shown = (
-                f"{self._name_of(at)} is {found.flat[at]}, reference {expected.flat[at]}"
-                for at in np.flatnonzero(wrong)[:SHOWN].tolist()
-            )
-            raise WrongResultError(
-                FailureKind.WRONG,
-                f"{np.count_nonzero(wrong):,} of {wrong.size:,} elements of {self.buffer.name} are wrong",
-                "\n".join(("integers must be equal", f"wrong are {self._span_of(wrong)}", *shown)),
-            )
-        return OutputCheck(
-            compared=wrong.size if mask is None else int(np.count_nonzero(mask)), worst_error=0.0, rtol=0.0, atol=0.0
+        self._comparison = ExpectedOutput(
+            *(self.buffer.name, self.buffer.dtype, expected, _magnitude(expected)),
+            *(tolerance_of_output(problem, output), fnuz, of_all),
         )
 
-    def _of(self, elements: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    def compare(self, outputs: Mapping[str, Storage]) -> OutputCheck:
+        """Raises WrongResultError."""
+        stored = self._compared(self._whole(outputs))
+        if self._exact is not None:
+            return self._compare_exactly(stored, self._exact)
+        found = widen(stored, self.buffer.dtype, self._fnuz)
+        numbers = self._nan & ~np.isnan(found)
+        if numbers.any():
+            first = int(np.flatnonzero(numbers)[0])
+            text = f"{self._name_of(first)} is {found.flat[first]:.9g}, reference nan"
+            raise self._wrong(numbers, "numbers and must be NaN", text, first, text)
+        return self._comparison.check(
+            *(found, None), whole=self._places is None, span=self._span_of, name_of=self._name_of,
+            offset_of=self._offset_of,
+        )  # fmt: skip
+
+    def _compare_exactly(self, found: Storage, expected: npt.NDArray[Any]) -> OutputCheck:
+        """Integers, of which doubles and nine digits do not have all. Raises WrongResultError."""
+        wrong = found != expected
+        if wrong.any():
+            places = np.flatnonzero(wrong)[:SHOWN].tolist()
+            shown = [f"{self._name_of(at)} is {found.flat[at]}, reference {expected.flat[at]}" for at in places]
+            detail = "\n".join(("integers must be equal", f"wrong are {self._span_of(wrong)}", *shown))
+            raise self._wrong(wrong, "wrong", detail, places[0], shown[0])
+        return OutputCheck(compared=wrong.size, worst_error=0.0, rtol=0.0, atol=0.0)
+
+    def _wrong(self, wrong: Mask, what: str, detail: str, first: int, text: str) -> WrongResultError:
+        return WrongResultError(
+            FailureKind.WRONG,
+            f"{np.count_nonzero(wrong):,} of {wrong.size:,} {'' if self._places is None else 'compared '}elements of "
+            f"{self.buffer.name} are {what}",
+            detail,
+            WrongElement(self.buffer.name, self._offset_of(first), text),
+        )
+
+    def _whole(self, elements: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
         return np.ascontiguousarray(tensor_elements(elements[self.buffer.name], self.view)).reshape(self.view.sizes)
 
+    def _compared(self, elements: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return elements if self._places is None else elements.reshape(-1)[self._places]
+
     def _span_of(self, wrong: Mask) -> str:
-        places = np.nonzero(wrong)
+        flat = np.flatnonzero(wrong)
+        places = np.unravel_index(flat if self._places is None else self._places[flat], self.view.sizes or (1,))
         if len(places) == 1:
             return f"elements {span_text(places[0])}"
         return ", ".join(f"axis {axis}: {span_text(at)}" for axis, at in enumerate(places))
 
+    def _index_of(self, place: int) -> tuple[int, ...]:
+        at = place if self._places is None else int(self._places[place])
+        return tuple(map(int, np.unravel_index(at, self.view.sizes))) if self.view.sizes else ()
+
     def _name_of(self, place: int) -> str:
-        index = np.unravel_index(place, self.view.sizes) if self.view.sizes else ()
-        return f"{self.buffer.name}[{', '.join(map(str, map(int, index)))}]"
+        return f"{self.buffer.name}[{', '.join(map(str, self._index_of(place)))}]"
+
+    def _offset_of(self, place: int) -> int:
+        return sum(map(mul, self._index_of(place), self.view.strides))
+
+
+def _magnitude(values: Doubles) -> Doubles:
+    return np.where(np.isfinite(values), np.abs(values), 0.0)
 
 
 class GivenReference:
@@ -94,8 +130,7 @@ class GivenReference:
         self._problem = problem
         self._fnuz = reference.fnuz
         self._name = reference.name
-        self._written = written
-        self._outputs = [_Output(problem, one, values[one.name], reference.fnuz) for one in reference.outputs]
+        self._outputs = [_Output(problem, one, values[one.name], reference.fnuz, written) for one in reference.outputs]
 
     @property
     def is_full(self) -> bool:
@@ -114,11 +149,11 @@ class GivenReference:
     def check(self, outputs: Mapping[str, Storage], again: Mapping[str, Storage] | None = None) -> OutputCheck:
         """Compare the outputs of one run on poisoned memory. Raises WrongResultError."""
         check_written(self._problem, outputs, self._fnuz, again, optional=self.optional)
-        return self._compare(outputs, None)
+        return self._compare(outputs)
 
     def check_part(self, outputs: Mapping[str, Storage]) -> OutputCheck:
         """Compare the elements that were `written` alone. Raises WrongResultError."""
-        return self._compare(outputs, self._written)
+        return self._compare(outputs)
 
-    def _compare(self, outputs: Mapping[str, Storage], written: Mapping[str, Mask] | None) -> OutputCheck:
-        return OutputCheck.of_all([output.compare(outputs, written) for output in self._outputs])
+    def _compare(self, outputs: Mapping[str, Storage]) -> OutputCheck:
+        return OutputCheck.of_all([output.compare(outputs) for output in self._outputs])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
+from operator import mul
 
 import numpy as np
 import numpy.typing as npt
@@ -59,16 +60,24 @@ class _Output:
         mask = None
         if written is not None:
             mask = self.of_rows(tensor_elements(written[self.buffer.name], self.view)).astype(np.bool_)
-        return self.comparison.check(found, mask, whole=self.is_full, span=self._span_of, name_of=self._name_of)
+        return self.comparison.check(
+            *(found, mask), whole=self.is_full, span=self._span_of, name_of=self._name_of, offset_of=self._offset_of
+        )
 
     def _span_of(self, wrong: Mask) -> str:
         rows, columns = np.nonzero(wrong)
         return f"rows {span_text(self.indices[rows])}, columns {span_text(columns)}"
 
-    def _name_of(self, place: int) -> str:
+    def _index_of(self, place: int) -> tuple[int, ...]:
         row, column = divmod(place, self.columns)
         index = np.unravel_index(int(self.indices[row]), self.view.sizes[:-1]) if len(self.view.sizes) > 1 else ()
-        return f"{self.buffer.name}[{', '.join(map(str, (*map(int, index), column)))}]"
+        return (*map(int, index), column)
+
+    def _name_of(self, place: int) -> str:
+        return f"{self.buffer.name}[{', '.join(map(str, self._index_of(place)))}]"
+
+    def _offset_of(self, place: int) -> int:
+        return sum(map(mul, self._index_of(place), self.view.strides))
 
 
 class RowsReference:

@@ -327,7 +327,9 @@ class Reference:
 
     def _compare(self, outputs: Mapping[str, Storage], written: Mask | None) -> OutputCheck:
         found = widen(self._compared_of(outputs[self._y.name]), self._y.dtype, self._gemm.fnuz)
-        return self._comparison.check(found, written, whole=self.is_full, span=self._span_of, name_of=self._name_of)
+        return self._comparison.check(
+            *(found, written), whole=self.is_full, span=self._span_of, name_of=self._name_of, offset_of=self._offset_of
+        )
 
     def _span_of(self, wrong: Mask) -> str:
         lines = self._lines
@@ -383,11 +385,13 @@ class Reference:
 
     def _name_of(self, place: int) -> str:
         """`Y[3, 5]`, for a place among what is compared."""
+        return _named_indices(self._problem, self._y, np.array([self._offset_of(place)]))
+
+    def _offset_of(self, place: int) -> int:
         lines, y = self._lines, self._gemm.y
         matrix, row, column = np.unravel_index(place, lines.shape)
         rows, columns = lines.rows[row : row + 1], lines.columns[column : column + 1]
-        at = matrix_offsets(y, int(lines.matrices[matrix]), rows, columns)
-        return _named_indices(self._problem, self._y, at[0])
+        return int(matrix_offsets(y, int(lines.matrices[matrix]), rows, columns).flat[0])
 
 
 LEAST_MATRICES = 4

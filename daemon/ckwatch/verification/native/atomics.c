@@ -2,6 +2,7 @@
  * FeatureMemoryAtomicFAddF32DenormalSupport). */
 #include "counting.h"
 #include "ordering.h"
+#include "sampling.h"
 
 static inline float flushed(float x, bool flush) {
   return flush && x != 0 && fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
@@ -119,6 +120,8 @@ void memory_atomic(Wave *w, const Instruction *i, const Places *p, uint32_t deta
   bool second = has_second(operation);
   uint64_t undefined = 0, ordered_at = 0;
   LoadShadow shadow;
+  if (w->launch->sampled && !sample_atomic(w, p, bytes)) return;
+  if (w->launch->watched) watch_store(w, i, p, p->lanes & ~p->partial, bytes);
   if (w->group->counts && p->lanes) count_memory(w, i, p, bytes);
   if (w->checks) {
     check_use(w, i, data, second ? 2 * words : words, p->lanes);

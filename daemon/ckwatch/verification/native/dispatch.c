@@ -9,6 +9,7 @@
 #include "host_calls.h"
 #include "ordering.h"
 #include "paths.h"
+#include "sampling.h"
 #include "steps.h"
 
 #include <pthread.h>
@@ -366,7 +367,7 @@ enum { TURN = 1 << 17 }; /* instructions of a workgroup, by their costs, before 
  * last on that began or ended. */
 static bool run_turn(Workgroup *group, bool others) {
   Launch *launch = group->launch;
-  void (*run)(Wave *) = launch->counted ? run_counted_slice : launch->checked ? run_checked_slice : run_slice;
+  void (*run)(Wave *) = launch->profiled ? run_counted_slice : launch->checked ? run_checked_slice : run_slice;
   for (uint64_t executed = 0, before;;) {
     uint32_t running = 0, waiting = 0;
     for (uint32_t n = 0; n < group->wave_count; n++) {
@@ -482,18 +483,13 @@ typedef struct {
   Launch *launch;
   Choice choice;
   uint64_t all, computed;
+  uint64_t *sample; /* the workgroups, or NULL */
   _Atomic uint64_t taken;
 } Work;
 
-static uint64_t mixed(uint64_t x) { /* splitmix64 */
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-  return x ^ x >> 31;
-}
-
 /* The n-th of the chosen workgroups: the first, the last, and one at random out of each of equal shares between. */
 static uint64_t chosen(const Work *work, uint64_t n) {
+  if (work->sample) return work->sample[n];
   if (work->computed == work->all || n == 0) return n;
   if (n == work->computed - 1) return work->all - 1;
   uint64_t between = work->all - 2, shares = work->computed - 2;
@@ -514,6 +510,7 @@ static Place *begin(Work *work, uint64_t n, InstructionCounts *counts) {
   group->executed = 0;
   group->signals = 0;
   group->progress = ++launch->progress;
+  group->writer = (uint16_t)(1 + n % (UINT16_MAX - 1));
   begin_order(group, n);
   memset(group->lds, 0xff, group->lds_bytes);
   if (launch->checked) reset_lds_shadow(group);
@@ -523,7 +520,10 @@ static Place *begin(Work *work, uint64_t n, InstructionCounts *counts) {
 
 static void finish(Place *place) {
   Workgroup *group = &place->group;
-  for (uint32_t n = 0; n < group->wave_count; n++) group->launch->executed += group->waves[n]->executed;
+  for (uint32_t n = 0; n < group->wave_count; n++) {
+    group->launch->executed += group->waves[n]->executed;
+    group->launch->counted += group->waves[n]->counted;
+  }
   group->launch->progress++;
   give_place(place);
 }
@@ -536,7 +536,7 @@ static void *work_on(void *argument) {
   Launch *launch = work->launch;
   Place **resident = calloc(launch->is_cooperative ? work->computed : MOST_RESIDENT, sizeof *resident);
   if (!resident) abort();
-  InstructionCounts *counts = launch->counted ? take_counts(launch) : NULL;
+  InstructionCounts *counts = launch->profiled ? take_counts(launch) : NULL;
   const Kernel *kernel = launch->kernel;
   uint64_t bytes = launch->waves * (uint64_t)(2 * sizeof(Wave) + (uint64_t)kernel->scratch_bytes * LANES);
   uint64_t room = RESIDENT_BYTES / (bytes + 4 * (uint64_t)(kernel->lds_bytes + launch->dynamic_lds)), count = 0;
@@ -575,6 +575,11 @@ void run_launch(Launch *launch, Choice choice, LaunchCounts *counts) {
   uint64_t wanted = choice.workgroups == UINT32_MAX || launch->is_cooperative ? work.all : choice.workgroups;
   if (wanted < 2) wanted = 2; /* the first and the last */
   work.computed = wanted < work.all ? wanted : work.all;
+  if (choice.is_sample && work.computed < work.all)
+    work.sample = sampled_workgroups(launch->grid, work.computed, choice.seed, &work.computed);
+  launch->sampled = choice.is_sample;
+  launch->partial = work.computed < work.all;
+  launch->watched = is_watching();
   uint64_t threads = thread_count();
   if (threads > work.computed) threads = work.computed;
   begin_ordering(launch, work.computed);
@@ -584,11 +589,14 @@ void run_launch(Launch *launch, Choice choice, LaunchCounts *counts) {
   work_on(&work);
   for (uint64_t n = 0; n < started; n++) pthread_join(others[n], NULL);
   end_ordering(launch);
+  if (launch->watched) report_watched(launch);
+  free(work.sample);
   if (launch->checked) report_missing_waits(launch);
   print_what_is_buffered(launch);
   counts->executed = launch->executed;
   counts->all = work.all;
   counts->computed = work.computed;
+  counts->whole_cost = (uint64_t)((unsigned __int128)launch->counted * work.all / work.computed);
   counts->stopped = launch->stop;
-  if (launch->counted) count_workgroups(launch, work.computed, work.all);
+  if (launch->profiled) count_workgroups(launch, work.computed, work.all);
 }

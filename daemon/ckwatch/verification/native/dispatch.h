@@ -11,6 +11,7 @@
 typedef struct {
   uint64_t executed;      /* instructions of all waves */
   uint64_t computed, all; /* workgroups */
+  uint64_t whole_cost;    /* of all workgroups, by that of those which were computed */
   bool stopped;           /* by an unknown instruction, a trap, a wave that does not end */
 } LaunchCounts;
 

@@ -28,6 +28,7 @@ static const char *const kind_names[FINDING_KINDS] = {
     [OUTSIDE_CODE] = "outside-code",
     [NO_END] = "no-end",
     [UNKNOWN_INSTRUCTION] = "unknown-instruction",
+    [WRONG_RESULT] = "wrong-result",
 };
 
 /* A copy of all that is told: the code object may be unloaded before it is asked for. */

@@ -16,6 +16,7 @@
 #include "counting.h"
 #include "lds.h"
 #include "ordering.h"
+#include "sampling.h"
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 /* One byte in doubt makes each lane be looked at; most often the bytes of all lanes are one range without any. */
@@ -46,6 +47,7 @@ static NO_INLINE uint64_t fetch_memory_by_lane(Wave *w, const Instruction *i, co
     }
     for (unsigned k = 0; k < (bytes + 3) / 4; k++) rows[k][lane] = values[k];
     if (!region) continue;
+    if (w->launch->sampled) sample_read_at(w, region, p->at[lane], wanted);
     if (w->group->order) order_read(w, i, region, p, 1ull << lane, wanted);
     if (w->checks && region->undefined) undefined |= undefined_memory(region, p, 1ull << lane, wanted, shadow);
   }
@@ -62,6 +64,7 @@ static inline uint64_t fetch_memory(Wave *w, const Instruction *i, const Places 
   for (int l = 0; l < LANES; l++) offset[l] = (uint32_t)(p->at[l] - reach.low);
   Layout layout = layout_of(offset, bytes);
   gather(rows, (const uint8_t *)(uintptr_t)reach.low, offset, &layout, bytes);
+  if (w->launch->sampled) sample_read(w, region, p, p->lanes, bytes);
   if (w->group->order) order_read(w, i, region, p, p->lanes, bytes);
   return w->checks && region->undefined ? undefined_of_region(region, p, reach, bytes, shadow) : 0;
 }
@@ -290,9 +293,10 @@ static inline void store(Wave *w, const Instruction *i, const Places *p, Space s
   unsigned bytes = detail & BYTES;
   if (w->checks) check_use(w, i, index, (bytes + 3) / 4, p->lanes);
   if (p->lanes && space == SCRATCH) store_scratch(w, i, p, detail, index);
-  else if (p->lanes) {
+  else if (p->lanes && (!w->launch->sampled || sample_store(w, p, bytes))) {
     uint64_t done = p->lanes;
     if (w->group->counts) count_memory(w, i, p, bytes);
+    if (w->launch->watched) watch_store(w, i, p, p->lanes, bytes);
     if (w->group->order) order_store(w, i, p, detail, index);
     if (!p->partial && common_region(w, reach_of(p), bytes)) scatter(w, index, p->at, p->lanes, detail);
     else done = store_memory_by_lane(w, i, p, detail, index);

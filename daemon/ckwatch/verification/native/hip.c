@@ -23,6 +23,7 @@
 #include "counting.h"
 #include "dispatch.h"
 #include "graphs.h"
+#include "samples.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 __thread int current_device;
@@ -68,7 +69,7 @@ static Arch arch;
 static bool is_arch_known;
 static atomic_bool checked, traced;
 static uint64_t instruction_limit;
-static Choice choice = {UINT32_MAX, 0};
+static Choice choice = {UINT32_MAX, 0, false};
 static LaunchCounts counts;
 
 static void settle(void) {
@@ -127,6 +128,7 @@ static void run_queued(void *argument) {
   counts.executed += now.executed;
   counts.computed += now.computed;
   counts.all += now.all;
+  counts.whole_cost += now.whole_cost;
   pthread_mutex_unlock(&lock);
   if (now.stopped) break_device(LAUNCH_FAILURE);
   forget_launch(queued);
@@ -204,8 +206,8 @@ static int put_launch(Stream *stream, Kernel *kernel, Dim3 grid, Dim3 block, voi
   memcpy(launch->grid, &grid, sizeof launch->grid);
   memcpy(launch->block, &block, sizeof launch->block);
   launch->dynamic_lds = (uint32_t)shared;
-  launch->counted = is_counting();
-  launch->checked = checked && !launch->counted;
+  launch->profiled = is_counting();
+  launch->checked = checked && !launch->profiled;
   launch->traced = traced;
   launch->is_cooperative = is_cooperative;
   uint32_t items = block.x * block.y * block.z;
@@ -498,8 +500,42 @@ EXPORT void ckwatch_emulator_undefined(const void *address, uint64_t size, uint8
 /* How many workgroups of each later launch are computed, and which: 0 for all. */
 EXPORT void ckwatch_emulator_choose(uint32_t workgroups, uint64_t seed) {
   pthread_mutex_lock(&lock);
-  choice = (Choice){workgroups ? workgroups : UINT32_MAX, seed};
+  choice = (Choice){workgroups ? workgroups : UINT32_MAX, seed, false};
   pthread_mutex_unlock(&lock);
+}
+/* The same for kernels of which nothing is known, between a beginning and an end. */
+EXPORT void ckwatch_emulator_begin_sample(uint32_t workgroups, uint64_t seed) {
+  drain_all();
+  begin_sample();
+  pthread_mutex_lock(&lock);
+  choice = (Choice){workgroups, seed, true};
+  pthread_mutex_unlock(&lock);
+}
+/* Why the sample is not what it would be among all workgroups; NULL: it is. */
+EXPORT const char *ckwatch_emulator_end_sample(void) {
+  drain_all();
+  end_sample();
+  pthread_mutex_lock(&lock);
+  choice = (Choice){UINT32_MAX, 0, false};
+  pthread_mutex_unlock(&lock);
+  return why_whole();
+}
+/* One byte for each byte of memory: 1 where a kernel of the last sample has written it. */
+EXPORT void ckwatch_emulator_sampled(const void *address, uint64_t size, uint8_t *bytes) {
+  sampled_bytes((uint64_t)(uintptr_t)address, size, bytes);
+}
+/* What all workgroups of the launches since the last ckwatch_emulator_clear cost, by those that were computed. */
+EXPORT uint64_t ckwatch_emulator_whole_cost(void) {
+  drain_all();
+  pthread_mutex_lock(&lock);
+  uint64_t cost = counts.whole_cost;
+  pthread_mutex_unlock(&lock);
+  return cost;
+}
+/* Later launches report the last writer of this memory; of none where it has no bytes. */
+EXPORT void ckwatch_emulator_watch(const void *address, uint64_t size) {
+  drain_all();
+  watch_memory((uint64_t)(uintptr_t)address, size);
 }
 /* Of all launches since the last ckwatch_emulator_clear. */
 EXPORT void ckwatch_emulator_counts(uint64_t *executed, uint64_t *workgroups, uint64_t *of_workgroups) {

@@ -249,6 +249,7 @@ typedef struct {
 typedef struct {
   uint32_t workgroups; /* how many of them are computed; UINT32_MAX for all */
   uint64_t seed;       /* which ones, when not all */
+  bool is_sample;      /* of a kernel of which nothing is known; see sampling.c */
 } Choice;
 
 typedef struct {
@@ -258,9 +259,11 @@ typedef struct {
   uint32_t grid[3], block[3]; /* workgroups; work-items of one */
   uint32_t dynamic_lds;
   uint8_t *kernarg;
-  bool checked, traced, counted, is_cooperative; /* what is counted is not checked */
+  bool checked, traced, profiled, is_cooperative; /* what is profiled is not checked; see counting.c */
+  bool sampled, partial, watched; /* see sampling.c; only some workgroups are executed; a place's writer is asked for */
   uint64_t instruction_limit; /* of one workgroup, by their costs */
   _Atomic uint64_t executed;  /* instructions of all waves */
+  _Atomic uint64_t counted;   /* the same by their costs */
   _Atomic uint64_t progress;  /* workgroups that have begun and that have ended */
   _Atomic bool stop;          /* after an unknown instruction, a trap, a workgroup that does not end */
   uint32_t waves;             /* of one workgroup */
@@ -290,6 +293,7 @@ typedef struct {
   uint32_t signals;      /* waves of gfx12 that have reached the barrier */
   uint64_t executed;     /* instructions that count for the limit */
   uint64_t progress;     /* of the launch, at the end of its last turn */
+  uint16_t writer;       /* among those of a sample, from 1 on */
 } Workgroup;
 
 /* Bits of MODE. */
@@ -337,6 +341,7 @@ typedef enum {
   OUTSIDE_CODE,         /* a branch, or the end of the code, leads to something that is not an instruction */
   NO_END,               /* a workgroup that went over the limit of instructions */
   UNKNOWN_INSTRUCTION,  /* cannot verify */
+  WRONG_RESULT,         /* the last writer of a place that the host knows to be wrong */
   FINDING_KINDS,
 } FindingKind;
 

@@ -101,6 +101,7 @@ static void fill_shadow(uint8_t *at, uint64_t size, bool undefined) {
 
 static void discard(Region *region) {
   free_accesses(region->accesses);
+  free_writers(region->writers);
   if (region->undefined) free_shadow(region->undefined, region->size);
   *region = (Region){.base = (uint64_t)(uintptr_t)unused_regions};
   unused_regions = region;

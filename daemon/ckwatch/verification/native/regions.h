@@ -10,6 +10,9 @@ typedef enum { DEVICE_MEMORY, HOST_MEMORY, CODE_MEMORY, KERNEL_ARGUMENTS, HOST_C
 
 typedef struct RegionAccesses RegionAccesses; /* ordering.c */
 void free_accesses(RegionAccesses *accesses);
+typedef struct RegionWriters RegionWriters; /* sampling.c */
+void free_writers(RegionWriters *writers);
+void sample_on_host(const void *address); /* before a copy from or to it, or a fill */
 
 /* An allocation. Its bytes are the process's own: addresses of the device are addresses of the host. */
 typedef struct {
@@ -18,6 +21,7 @@ typedef struct {
   uint8_t *undefined; /* NULL: all defined; else one byte for each byte of memory, 1 where nothing has written it, */
   _Atomic uint64_t undefined_from, undefined_to; /* all of them between these offsets */
   _Atomic(RegionAccesses *) accesses; /* NULL until a launch of several workgroups is checked */
+  _Atomic(RegionWriters *) writers;   /* NULL until a kernel of which a sample is executed writes */
 } Region;
 
 void add_region(uint64_t base, uint64_t size, RegionKind kind);

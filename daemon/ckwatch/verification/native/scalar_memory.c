@@ -2,6 +2,7 @@
  *
  * Semantics: "AMD Instinct CDNA4 Instruction Set Architecture", chapters 8 and 12.6. */
 #include "ordering.h"
+#include "sampling.h"
 
 static uint8_t *scalar_memory(Wave *w, const Instruction *i, uint64_t address, unsigned bytes, bool writes,
                               const Region **found) {
@@ -47,6 +48,7 @@ static void scalar_load(Wave *w, const Instruction *i) {
   const Region *region = NULL;
   const uint8_t *from = wanted ? scalar_memory(w, i, address, wanted, false, &region) : NULL;
   if (from) memcpy(values, from, wanted);
+  if (region && w->launch->sampled && !sample_read_at(w, region, address, wanted)) return;
   if (region && w->group->order) order_scalar_read(w, i, region, address, wanted);
   if (detail & SIGN_EXTENDED) values[0] = (uint32_t)(bytes == 1 ? (int8_t)values[0] : (int16_t)values[0]);
   for (unsigned k = 0; k < words; k++) put_scalar(w, index + k, values[k]);
@@ -72,6 +74,8 @@ static void scalar_store(Wave *w, const Instruction *i) {
   uint8_t *to = wanted ? scalar_memory(w, i, address, wanted, true, &region) : NULL;
   for (unsigned k = 0; to && k < wanted / 4; k++) {
     uint32_t value = scalar_of(w, index + k);
+    if (region && w->launch->sampled && !sample_write_at(w, region, address + 4 * k, 4)) return;
+    if (region && w->launch->watched) watch_write_at(w, i, address + 4 * k, 4, -1);
     if (region && w->group->order) order_scalar_write(w, i, region, address + 4 * k, 4, &value);
     memcpy(to + 4 * k, &value, 4);
     if (region && w->group->order) order_stored(w);
@@ -98,6 +102,8 @@ static void scalar_atomic(Wave *w, const Instruction *i) {
     else {
       uint64_t data = bytes == 8 ? scalar_pair_of(w, index) : scalar_of(w, index), other = 0;
       if (second) other = bytes == 8 ? scalar_pair_of(w, index + 2) : scalar_of(w, index + 1);
+      if (region && w->launch->sampled && !sample_atomic_at(w, region, address, bytes)) return;
+      if (region && w->launch->watched) watch_write_at(w, i, address, bytes, -1);
       if (region && w->group->order) order_before_atomic(w, address, operation);
       old = exchange(w->launch, address, operation, bytes, data, other);
       if (region && w->group->order)

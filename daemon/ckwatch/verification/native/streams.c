@@ -57,6 +57,8 @@ static Event *events;
 
 void copy_bytes(void *target, const void *source, size_t size) {
   uint64_t to = (uint64_t)(uintptr_t)target, from = (uint64_t)(uintptr_t)source;
+  sample_on_host(source);
+  sample_on_host(target);
   memmove(target, source, size);
   mark_undefined(to, size, false);
   uint64_t first;
@@ -71,6 +73,7 @@ void copy_bytes(void *target, const void *source, size_t size) {
 }
 
 void fill_bytes(void *target, uint64_t count, uint32_t value, int width) {
+  sample_on_host(target);
   if (width == 1) memset(target, (int)value, count);
   else if (width == 2) for (uint64_t n = 0; n < count; n++) memcpy((uint8_t *)target + n * 2, &value, 2);
   else for (uint64_t n = 0; n < count; n++) memcpy((uint8_t *)target + n * 4, &value, 4);
