@@ -31,6 +31,7 @@ class Access(StrEnum):
     READ = "reads"
     WRITE = "writes"
     BOTH = "reads and writes"
+    UPDATE = "reads before it writes"
     UNKNOWN = "passes on"
 
 
@@ -238,7 +239,8 @@ def _parameter(number: int, declared: str, default: str | None, note: str, body:
 
 def _access(name: str, body: str) -> Access:
     """Use that the body of a kernel makes of the elements behind a pointer."""
-    reads = writes = False
+    reads: list[int] = []
+    writes: list[int] = []
     for found in re.finditer(rf"(?<![\w.])(?<!->){re.escape(name)}\b(?!\s*::)", body):
         before, at = body[: found.start()].rstrip(), found.end()
         behind = re.compile(r"\s*(\[|\+=|-=)?").match(body, at)
@@ -246,7 +248,8 @@ def _access(name: str, body: str) -> Access:
         if operator in ("+=", "-="):
             continue  # the pointer itself moves
         if re.search(r"\batomic\w+\s*\(\s*&?$", before):
-            reads = writes = True
+            reads.append(at)
+            writes.append(at)
             continue
         if operator != "[" or (before.endswith("&") and not before.endswith("&&")):
             return Access.UNKNOWN
@@ -255,11 +258,15 @@ def _access(name: str, body: str) -> Access:
         assigned = after[1] if after else None
         if before.endswith(("++", "--")):
             assigned = "++"
-        writes |= assigned is not None
-        reads |= assigned != "="
+        if assigned is not None:
+            writes.append(max(body.find(";", end), end))  # what is assigned is read before
+        if assigned != "=":
+            reads.append(at)
     if not reads and not writes:
         return Access.UNKNOWN
-    return Access.BOTH if reads and writes else Access.WRITE if writes else Access.READ
+    if reads and writes:
+        return Access.UPDATE if min(reads) <= min(writes) else Access.BOTH
+    return Access.WRITE if writes else Access.READ
 
 
 def _with_launches(code: str, kernel: HipKernel) -> HipKernel:

@@ -12,10 +12,13 @@ from dataclasses import dataclass, field, replace
 
 from ckwatch.cli.imports.hip_kernels import Access, HipKernel, KernelParameter, KernelTemplateParameter
 from ckwatch.cli.imports.hip_types import element_type, is_size, runtime_type
+from ckwatch.cli.imports.host_code import MemoryContent
 from ckwatch.cli.imports.launches import KernelLaunch
+from ckwatch.cli.imports.program_facts import ProgramFacts, elements_in, renamed_facts
 from ckwatch.cli.imports.source_text import Constants
-from ckwatch.model.tensors import DTYPES, names_in, parse_size
+from ckwatch.model.tensors import DTYPES, INT32_MAX, names_in, parse_size
 from ckwatch.workspace.parameters import RESERVED
+from ckwatch.workspace.problems import join_names
 from ckwatch.workspace.toml import toml_key, toml_string
 
 OPEN = "?"
@@ -69,6 +72,8 @@ class _Tensor:
     absent: bool = False
     lanes: int = 1
     sizes: str = ""
+    note: str = ""
+    values: str = ""
 
 
 @dataclass(slots=True)
@@ -85,6 +90,7 @@ class _Plan:
     comments: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
+    facts: ProgramFacts = field(default_factory=ProgramFacts)
 
     def answer(self, key: str, text: str) -> str | None:
         """The answer to a question; None where it stays open."""
@@ -113,8 +119,8 @@ def imported(
 ) -> Imported:
     """The files for a kernel. `known_keys` are those that an output has in kernel files. Raises AnswerError."""
     plan = _plan(kernel, launches, constants, answers)
-    open_ones = [one for key, one in plan.asked.items() if key not in plan.answers]
     kernel_file = _kernel_file(plan, kernel, launches, source, name, known_keys)
+    open_ones = [one for key, one in plan.asked.items() if key not in plan.answers]
     return Imported(name, kernel_file, _template(plan, kernel, source), open_ones, plan.notes)
 
 
@@ -123,16 +129,22 @@ def _plan(
 ) -> _Plan:
     plan = _Plan(answers)
     chosen = _in_arguments(kernel, launches[0]) if launches else None
+    if chosen is not None:
+        plan.facts = chosen.facts
     for one in kernel.templates:
         _set_template_parameter(plan, kernel, one, chosen)
     for parameter in kernel.parameters:
-        _add_parameter(plan, kernel, parameter, constants)
-    for size in chosen.sizes if chosen is not None else ():
-        if size not in plan.sizes:
-            plan.sizes.append(size)
-            plan.notes.append(f"`{size}` is a size of its launch, and no argument of the kernel")
+        _add_parameter(plan, kernel, parameter, constants, chosen)
     _set_launch(plan, kernel, chosen)
-    _set_sizes(plan)
+    own = [size for size in chosen.sizes if size not in plan.sizes] if chosen is not None else []
+    plan.sizes += own
+    _set_sizes(plan, constants)
+    said = {word for text in (*plan.parameters.values(), *(one.sizes for one in plan.tensors)) for word in _words(text)}
+    for size in own:
+        if size in said:
+            plan.notes.append(f"`{size}` is a size of its launch, and no argument of the kernel")
+        else:
+            plan.sizes.remove(size)
     return plan
 
 
@@ -143,15 +155,24 @@ def _argument(name: str) -> str:
 
 def _in_arguments(kernel: HipKernel, launch: KernelLaunch) -> KernelLaunch:
     """The launch with the names of the C function's arguments."""
-    renamed = [one.name for one in kernel.parameters if one.name in _TAKEN]
+    renamed = [name for name in (*(one.name for one in kernel.parameters), *launch.sizes) if name in _TAKEN]
     if not renamed:
         return launch
     pattern = re.compile(rf"\b(?:{'|'.join(renamed)})\b(?!\s*\()")
 
-    def said(text: str | None) -> str | None:
-        return None if text is None else pattern.sub(lambda found: _argument(found[0]), text)
+    def said(text: str) -> str:
+        return pattern.sub(lambda found: _argument(found[0]), text)
 
-    return replace(launch, grid=said(launch.grid), block=said(launch.block), shared=said(launch.shared))
+    grid, block, shared = (text and said(text) for text in (launch.grid, launch.block, launch.shared))
+    return replace(
+        launch,
+        grid=grid,
+        block=block,
+        shared=shared,
+        sizes=tuple(map(_argument, launch.sizes)),
+        facts=renamed_facts(launch.facts, _argument, said),
+        arguments={name: said(text) for name, text in launch.arguments.items()},
+    )
 
 
 def _set_template_parameter(
@@ -179,7 +200,9 @@ def _set_template_parameter(
         plan.comments[one.name] = plan.asked[one.name].text
 
 
-def _add_parameter(plan: _Plan, kernel: HipKernel, one: KernelParameter, constants: Constants) -> None:
+def _add_parameter(
+    plan: _Plan, kernel: HipKernel, one: KernelParameter, constants: Constants, launch: KernelLaunch | None
+) -> None:
     name = _argument(one.name)
     kind = constants.resolved(one.type)
     kind = plan.parameters.get(kind, kind)
@@ -187,7 +210,7 @@ def _add_parameter(plan: _Plan, kernel: HipKernel, one: KernelParameter, constan
         _add_tensor(plan, kernel, one, name, kind)
     elif one.pointers == 0 and one.plain and is_size(kind):
         if one.default is not None and _NUMBER.fullmatch(one.default):
-            _add_expression(plan, one, name)
+            _add_expression(plan, one, name, None)
         else:
             plan.sizes.append(name)
             plan.arguments.append(name)
@@ -195,15 +218,16 @@ def _add_parameter(plan: _Plan, kernel: HipKernel, one: KernelParameter, constan
         plan.runtime[name] = runtime
         plan.arguments.append(name if runtime == kind else f"({one.type}){name}")
     else:
-        _add_expression(plan, one, name)
+        _add_expression(plan, one, name, launch.arguments.get(one.name) if launch is not None else None)
 
 
-def _add_expression(plan: _Plan, one: KernelParameter, name: str) -> None:
+def _add_expression(plan: _Plan, one: KernelParameter, name: str, passed: str | None) -> None:
     """An argument that is no tensor, size or number: C++ that the kernel file says."""
     stars = "*" * one.pointers
     text = f"say the argument {one.name}: C++ of type {one.type}{stars}, in terms of sizes and tensors"
-    given = plan.answers.get(one.name, one.default)
-    if one.default is None:
+    known = passed or one.default
+    given = plan.answers.get(one.name, known)
+    if known is None:
         given = plan.answer(one.name, text)
     else:
         plan.used.add(one.name)
@@ -235,18 +259,28 @@ def _add_tensor(plan: _Plan, kernel: HipKernel, one: KernelParameter, name: str,
 
 def _set_role(plan: _Plan, kernel: HipKernel, tensor: _Tensor) -> None:
     access = tensor.parameter.access
+    allocated = plan.facts.tensors.get(tensor.parameter.name)
+    content = MemoryContent.UNKNOWN if allocated is None else allocated.content
     if access is Access.READ:
         tensor.output = False
-    elif access is not Access.WRITE:
-        tensor.in_out = OPEN
-    if tensor.in_out is None:
         return
-    uses = "reads and writes" if access is Access.BOTH else "hands on"
-    text = f"say true if {kernel.name}, which {uses} {tensor.name}, reads elements that it has not written, else false"
-    given = plan.answer(f"{tensor.name}.in_out", text)
-    if given not in (None, "true", "false"):
-        raise AnswerError(f"{tensor.name}.in_out = {given}: true or false is wanted")
-    tensor.in_out = given or OPEN
+    key = f"{tensor.name}.in_out"
+    if content is MemoryContent.ZEROS and key not in plan.answers:
+        tensor.in_out, tensor.values = "true", "zeros"
+    elif (access is Access.UPDATE or content is MemoryContent.COPIED) and key not in plan.answers:
+        tensor.in_out = "true"
+    elif access is not Access.WRITE and not (content is MemoryContent.UNDEFINED and key not in plan.answers):
+        uses = "reads and writes" if access in (Access.BOTH, Access.UPDATE) else "hands on"
+        text = (
+            f"say true if {kernel.name}, which {uses} {tensor.name}, reads elements that it has not written, else false"
+        )
+        given = plan.answer(key, text)
+        if given not in (None, "true", "false"):
+            raise AnswerError(f"{key} = {given}: true or false is wanted")
+        tensor.in_out = given or OPEN
+    elif key in plan.answers:
+        plan.used.add(key)
+        tensor.in_out = plan.answers[key]
 
 
 def _set_launch(plan: _Plan, kernel: HipKernel, launch: KernelLaunch | None) -> None:
@@ -277,9 +311,32 @@ def _without_launch(kernel: HipKernel, key: str) -> str:
     return "the file has no launch of it" if key == "Grid" else ""
 
 
-def _set_sizes(plan: _Plan) -> None:
+def _words(text: str) -> list[str]:
+    return re.findall(r"[A-Za-z_]\w*", text)
+
+
+def _allocated(plan: _Plan, tensor: _Tensor, constants: Constants) -> str | None:
+    """The elements that the program allocates for a tensor."""
+    found = plan.facts.tensors.get(tensor.parameter.name)
+    if found is None or tensor.name in plan.answers:
+        return None
+
+    def type_of(spelled: str) -> str:
+        kind = constants.resolved(spelled)
+        return plan.parameters.get(kind, kind)
+
+    if any(name not in plan.sizes for name in names_in(found.elements)):
+        return None
+    return elements_in(found, type_of, tensor.parameter.type, tensor.dtype)
+
+
+def _set_sizes(plan: _Plan, constants: Constants) -> None:
     for tensor in plan.tensors:
         if tensor.absent:
+            continue
+        if (elements := _allocated(plan, tensor, constants)) is not None:
+            tensor.sizes = _sizes_array([elements])
+            tensor.note = f"line {plan.facts.tensors[tensor.parameter.name].line} allocates so many elements"
             continue
         note = f"; the source says: {tensor.parameter.note}" if tensor.parameter.note else ""
         lanes = f", counting {tensor.lanes} for each {tensor.parameter.type}" if tensor.lanes > 1 else ""
@@ -295,7 +352,11 @@ def _set_sizes(plan: _Plan) -> None:
                     f"{tensor.name} = {given}: `{part}` is not a size: integers, names, and + - * / % ( )"
                 )
             plan.sizes += [name for name in dict.fromkeys(names_in(part)) if name not in plan.sizes]
-        tensor.sizes = "[" + ", ".join(part if part.isdigit() else toml_string(part) for part in parts) + "]"
+        tensor.sizes = _sizes_array(parts)
+
+
+def _sizes_array(parts: Sequence[str]) -> str:
+    return "[" + ", ".join(part if part.isdigit() else toml_string(part) for part in parts) + "]"
 
 
 def _kernel_file(
@@ -314,10 +375,13 @@ def _kernel_file(
         lines.append(
             f"runtime = {{ {', '.join(f'{key} = {toml_string(kind)}' for key, kind in plan.runtime.items())} }}"
         )
+    lines += _limits_line(plan)
     for tensor in sorted(plan.tensors, key=lambda one: one.output):
         lines += ["", *_tensor_lines(plan, tensor, known_keys)]
-    lines += ["", "# An example: sizes that the kernel takes.", "[[shape]]"]
-    lines += _shape_lines(plan, kernel)
+    said = (
+        "As the program has them without arguments" if plan.facts.values else "An example: sizes that the kernel takes"
+    )
+    lines += ["", f"# {said}.", "[[shape]]", *_shape_lines(plan, kernel)]
     shared, instances = _instances(plan, kernel, launches)
     if shared:
         lines += ["", "[defaults]", *(_value_line(plan, key, value) for key, value in shared.items())]
@@ -333,8 +397,12 @@ def _tensor_lines(plan: _Plan, tensor: _Tensor, known_keys: Collection[str]) -> 
         return [*lines, "absent = true  # the kernel gets a null pointer, its default"]
     lines.append(_open_line("dtype", tensor.dtype, plan.asked.get(f"{tensor.name}.dtype")))
     lines.append(
-        f"sizes = {tensor.sizes}" if tensor.sizes else _open_line("sizes", OPEN, plan.asked[tensor.name], in_array=True)
+        f"sizes = {tensor.sizes}{tensor.note and f'  # {tensor.note}'}"
+        if tensor.sizes
+        else _open_line("sizes", OPEN, plan.asked[tensor.name], in_array=True)
     )
+    if tensor.values:
+        lines.append(f"values = {toml_string(tensor.values)}")
     if tensor.in_out is not None:
         written = tensor.in_out if tensor.in_out != OPEN else None
         line = f"in_out = {written}" if written else _open_line("in_out", OPEN, plan.asked[f"{tensor.name}.in_out"])
@@ -352,25 +420,57 @@ def _open_line(key: str, value: str, question: OpenQuestion | None, *, in_array:
 
 
 def _shape_lines(plan: _Plan, kernel: HipKernel) -> list[str]:
+    """`[[shape]]`: what the program has where it says that, else examples, each of which says so."""
     lines = []
     examples = 0
     behind = {name for one in plan.tensors for name in names_in(one.sizes)}
     for size in plan.sizes:
+        known = plan.facts.values.get(size, "")
         if size in plan.answers and _NUMBER.fullmatch(plan.answers[size]):
             plan.used.add(size)
             lines.append(f"{toml_key(size)} = {plan.answers[size]}")
+        elif known and abs(int(known)) <= INT32_MAX:
+            loop = plan.facts.loops.get(size)
+            lines.append(f"{toml_key(size)} = {known}{f'  # {loop}' if loop else ''}")
         elif _STEPS.search(size) and size not in behind:
             question = OpenQuestion(size, f"say {size}, in elements as {kernel.name} counts them")
             plan.asked.setdefault(size, question)
             lines.append(_open_line(toml_key(size), OPEN, question))
         else:
-            lines.append(f"{toml_key(size)} = {_EXAMPLE_SIZES[examples % len(_EXAMPLE_SIZES)]}")
+            example = _EXAMPLE_SIZES[examples % len(_EXAMPLE_SIZES)]
+            lines.append(f"{toml_key(size)} = {example}  # an example: the source does not say it")
             examples += 1
     for key, kind in plan.runtime.items():
         value = "false" if kind == "bool" else "1e-5" if "eps" in key.lower() else "1.0"
-        lines.append(f"{toml_key(key)} = {plan.answers.get(key, value)}")
+        value = plan.answers.get(key) or _scalar(plan.facts.values.get(key), kind) or value
+        lines.append(f"{toml_key(key)} = {value}")
         plan.used.add(key)
     return lines
+
+
+def _scalar(text: str | None, kind: str) -> str | None:
+    """A value of the program as TOML writes it."""
+    if text is None or (text in ("true", "false")) != (kind == "bool"):
+        return None
+    return text if kind == "bool" else repr(float(text))
+
+
+def _limits_line(plan: _Plan) -> list[str]:
+    """`limits`: what the program checks, and the bounds of its loops."""
+    tables = []
+    lines = set()
+    for name, limits in plan.facts.limits.items():
+        if name not in plan.sizes or any(word not in plan.sizes for word in _words(limits.get("max", ""))):
+            continue
+        known = [f"{key} = {value if key == 'multiple' else toml_string(value)}" for key, value in limits.items()]
+        tables.append(f"{toml_key(name)} = {{ {', '.join(known)} }}")
+        lines |= {plan.facts.checked_at.get(name, 0), plan.facts.loop_lines.get(name, 0)} - {0}
+    said = (
+        f"  # as {'line' if len(lines) == 1 else 'lines'} {join_names(map(str, sorted(lines)))} of the source"
+        if lines
+        else ""
+    )
+    return [f"limits = {{ {', '.join(tables)} }}{said}"] if tables else []
 
 
 def _instances(

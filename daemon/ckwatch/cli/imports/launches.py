@@ -11,20 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ckwatch.cli.imports.hip_kernels import HipKernel, Launch
+from ckwatch.cli.imports.hip_types import is_size, runtime_type
+from ckwatch.cli.imports.host_code import CAST, HostCode
+from ckwatch.cli.imports.program_facts import ProgramFacts, program_facts
 from ckwatch.cli.imports.source_text import closing, elements, one_line
 
 _DEPTH = 8
 _MACRO = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(?:\(([^)]*)\))?")
 _NAME = re.compile(r"(?<![\w.])(?<!->)(?<!::)[A-Za-z_]\w*(?!\w)(?!\s*(?:::|\())")
 _MEMBER = re.compile(r"(?<=[\w)\]])\s*(?:\.(?!\d)|->)")
-_INTEGER = (
-    r"(?:u?int(?:8|16|32|64)_t|(?:std::)?size_t|(?:unsigned|signed)(?:\s+(?:int|long|short))?|int|uint|auto"
-    r"|long(?:\s+long)?(?:\s+int)?)"
-)
 _KEPT = frozenset(
     ("true", "false", "sizeof", "int", "unsigned", "float", "double", "long", "size_t", "bool", "dim3", "nullptr")
 )
-_CAST = re.compile(r"\(\s*(?:const\s+)?[\w:]+\s*\)\s*(?=[\w(])|\bstatic_cast\s*<[^<>]*>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +30,7 @@ class KernelLaunch:
     """A launch as the kernel's file says it. `sizes` are names of its own, which no argument of the kernel has.
 
     None stands for what cannot be known; `why` says it, by `Grid`, `Block`, `SharedBytes` or a template parameter.
+    `arguments` are those that are no tensors, sizes or numbers.
     """
 
     line: int
@@ -41,6 +40,8 @@ class KernelLaunch:
     templates: Mapping[str, str]
     sizes: tuple[str, ...]
     why: Mapping[str, str] = field(default_factory=dict)
+    facts: ProgramFacts = field(default_factory=ProgramFacts)
+    arguments: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -54,7 +55,9 @@ class _UnknownError(ValueError):
 
 def kernel_launch(text: str, code: str, kernel: HipKernel, launch: Launch) -> KernelLaunch:
     """Say a launch in the kernel's own terms; `code` is the masked `text`."""
-    scope = _Scope(_region(text, code, launch.start), kernel, launch)
+    host = HostCode(text, code, _region(text, code, launch.start), launch.start)
+    facts = program_facts(host, kernel, launch)
+    scope = _Scope(host, kernel, launch, facts)
     why: dict[str, str] = {}
 
     def said(key: str, expression: str) -> str | None:
@@ -73,7 +76,8 @@ def kernel_launch(text: str, code: str, kernel: HipKernel, launch: Launch) -> Ke
             templates[parameter.name] = scope.constant(given)
         except _UnknownError:
             why[parameter.name] = f"line {launch.line} launches with {given}"
-    return KernelLaunch(launch.line, grid, block, shared, templates, tuple(scope.sizes), why)
+    arguments = scope.arguments(kernel, launch)
+    return KernelLaunch(launch.line, grid, block, shared, templates, tuple(scope.sizes), why, facts, arguments)
 
 
 def _region(text: str, code: str, start: int) -> str:
@@ -100,13 +104,14 @@ def _region(text: str, code: str, start: int) -> str:
 class _Scope:
     """The names at a launch."""
 
-    def __init__(self, region: str, kernel: HipKernel, launch: Launch) -> None:
-        self._region = region
-        self.sizes: dict[str, None] = {}
+    def __init__(self, host: HostCode, kernel: HipKernel, launch: Launch, facts: ProgramFacts) -> None:
+        self._host = host
+        self._region = host.open
+        self.sizes: dict[str, None] = dict(facts.sizes)
         self._takes_sizes = False
         self._passed: dict[str, str] = {}
         for parameter, given in zip(kernel.parameters, launch.arguments, strict=False):
-            plain = _CAST.sub("", given).strip(" ()")
+            plain = CAST.sub("", given).strip(" ()")
             if not parameter.pointers and re.fullmatch(r"[A-Za-z_]\w*", plain):
                 self._passed.setdefault(plain, parameter.name)
         for one, given in zip(kernel.templates, launch.templates or (), strict=False):
@@ -115,7 +120,7 @@ class _Scope:
         self._given = {
             word
             for words in re.findall(
-                r"#[ \t]*define[ \t]+\w+\(([^)]*)\)|\btemplate\s*<([^;{]*?)>\s*(?:static|void|inline|auto)", region
+                r"#[ \t]*define[ \t]+\w+\(([^)]*)\)|\btemplate\s*<([^;{]*?)>\s*(?:static|void|inline|auto)", host.region
             )
             for word in re.findall(r"\w+", " ".join(words))
         }
@@ -135,6 +140,17 @@ class _Scope:
         if re.search(r"\w+_t\b", text) and not re.fullmatch(r"u?int\d+_t|size_t", text):
             raise _UnknownError("a type by another name")
         return _unwrapped(self._said(text, 0, constant=True))
+
+    def arguments(self, kernel: HipKernel, launch: Launch) -> dict[str, str]:
+        """Arguments that are passed by value and are no numbers, where the kernel's own arguments say them."""
+        found = {}
+        for one, given in zip(kernel.parameters, launch.arguments, strict=False):
+            if not one.pointers and one.plain and not is_size(one.type) and runtime_type(one.type) is None:
+                try:
+                    found[one.name] = self.expression(given, triple=False, sizes=True)
+                except _UnknownError:
+                    continue
+        return found
 
     def _triple(self, text: str) -> str:
         direct = re.fullmatch(r"dim3\s*[({](.*)[)}]", text)
@@ -168,11 +184,13 @@ class _Scope:
             return name
         if name in self._passed and not constant:
             return self._passed[name]
+        if name in self.sizes and not constant:
+            return name
         if name in self._given:
             raise _UnknownError(f"`{name}` is given to the code around it")
-        if name.isupper() and not self._declares(name):
+        if name.isupper() and not self._host.declares_integer(name):
             return name
-        initial = self._initial(name)
+        initial = self._host.definition(name)
         if initial is not None and depth < _DEPTH:
             try:
                 before = dict(self.sizes)
@@ -181,30 +199,12 @@ class _Scope:
                 self.sizes = before
         if constant:
             raise _UnknownError(f"`{name}` is not written out")
-        if name not in self.sizes and not (self._takes_sizes and self._is_integer(name)):
+        if name not in self.sizes and not (self._takes_sizes and self._host.declares_integer(name)):
             raise _UnknownError(f"`{name}` is no argument of the kernel")
         if name in self._taken:
             raise _UnknownError(f"`{name}` is not the kernel's `{name}` there")
         self.sizes[name] = None
         return name
-
-    def _declares(self, name: str) -> bool:
-        return re.search(rf"\b{_INTEGER}\s+(?:const\s+)?{re.escape(name)}\b", self._region) is not None
-
-    def _initial(self, name: str) -> str | None:
-        """The only value of a variable; None where it has several, or none that is written out."""
-        pattern = rf"\b{_INTEGER}\s+(?:const\s+)?{re.escape(name)}\s*(?:=(?!=)\s*([^;]+);|[({{]([^;]+)[)}}]\s*;)"
-        found = re.findall(pattern, self._region)
-        others = re.findall(
-            rf"(?<![\w.]){re.escape(name)}\s*(?:[-+*/%]|<<|>>)?=(?!=)|\+\+\s*{re.escape(name)}\b|\b{re.escape(name)}\s*\+\+",
-            self._region,
-        )
-        if len(found) != 1 or len(others) > bool(found[0][0]):
-            return None
-        return one_line(found[0][0] or found[0][1])
-
-    def _is_integer(self, name: str) -> bool:
-        return re.search(rf"\b{_INTEGER}(?:\s+const)?\s+{re.escape(name)}\b", self._region) is not None
 
 
 def _without_declaration(region: str, name: str) -> str:
