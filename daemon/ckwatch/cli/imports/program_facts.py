@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ckwatch.cli.imports.hip_kernels import HipKernel, Launch
 from ckwatch.cli.imports.hip_types import element_type, is_size, runtime_type
-from ckwatch.cli.imports.host_code import CAST, MemoryContent, HostCode, evaluated, without_suffixes
+from ckwatch.cli.imports.host_code import CAST, HostCode, MemoryContent, evaluated, without_suffixes
 from ckwatch.cli.imports.source_text import one_line
 from ckwatch.model.tensors import DTYPES, names_in, parse_size
 
