@@ -19,7 +19,7 @@ INTEGER = (
     r"(?:u?int(?:8|16|32|64)_t|(?:std::)?size_t|(?:unsigned|signed)(?:\s+(?:int|long|short))?|int|uint|auto"
     r"|long(?:\s+long)?(?:\s+int)?)"
 )
-CAST = re.compile(r"\(\s*(?:const\s+)?[\w:]+\s*\)\s*(?=[\w(])|\bstatic_cast\s*<[^<>]*>")
+CAST = re.compile(r"\(\s*(?:const\s+)?[\w:]+(?:\s+(?:int|long|short|char))*\s*\)\s*(?=[\w(])|\bstatic_cast\s*<[^<>]*>")
 _DEPTH = 16
 _SUFFIX = re.compile(r"\b(0[xX][0-9a-fA-F]+|\d[\d']*)(?:[uU]?[lL]{0,2}|[lL]{1,2}[uU])\b")
 _NUMBER_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*\b(?!\s*\()")
@@ -72,6 +72,12 @@ class HostCode:
         """Return True if a whole number of this name is declared there."""
         return re.search(rf"\b{INTEGER}(?:\s+const)?\s+(?:const\s+)?{re.escape(name)}\b", self.open) is not None
 
+    def type_of(self, name: str) -> str:
+        """The type with which a whole number is declared there; "" for int, and where that is not plain."""
+        found = set(re.findall(rf"\b({INTEGER})(?:\s+const)?\s+(?:const\s+)?{re.escape(name)}\b", self.open))
+        kind = one_line(found.pop()) if len(found) == 1 else ""
+        return "" if kind in ("int", "auto") else kind
+
     def definition(self, name: str) -> str | None:
         """The value of a whole number at the launch; None where it has several, or none that is written out."""
         again = re.escape(name)
@@ -102,15 +108,16 @@ class HostCode:
             return None
         for one in re.finditer(rf"(?<![\w.])(?<!->){name}\s*([-+*/%]|<<|>>)?=(?!=)", self.region[start:]):
             at = start + one.start()
-            before = self.region[:at].rstrip()
-            if self.open[at : at + 1] != self.region[at] or not before.endswith((";", "{", "}")):
+            if self.open[at : at + 1] != self.region[at] or not self.region[:at].rstrip().endswith((";", "{", "}")):
                 return None
             given = one_line(self.region[start + one.end() : self.region.find(";", at)])
             if re.search(rf"(?<![\w.]){name}\b", given) or one[1]:
                 if value is None:
                     return None
-                given = re.sub(rf"(?<![\w.]){name}\b", f"({value})", given)
-                given = f"({value}) {one[1]} ({given})" if one[1] else given
+                kind = self.type_of(name)
+                before = f"({kind})({value})" if kind else f"({value})"
+                given = re.sub(rf"(?<![\w.]){name}\b", before, given)
+                given = f"{before} {one[1]} ({given})" if one[1] else given
             value = given or None
         return value
 

@@ -24,6 +24,8 @@ _KEPT = frozenset(
     ("true", "false", "sizeof", "int", "unsigned", "float", "double", "long", "size_t", "bool", "dim3", "nullptr")
 )
 
+_CALL = re.compile(r"\b(?!sizeof\b|dim3\b)[A-Za-z_]\w*\s*\(")
+
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
@@ -109,6 +111,7 @@ class _Scope:
         self._region = host.open
         self.sizes: dict[str, None] = dict(facts.sizes)
         self._takes_sizes = False
+        self._typed = False
         self._passed: dict[str, str] = {}
         for parameter, given in zip(kernel.parameters, launch.arguments, strict=False):
             plain = CAST.sub("", given).strip(" ()")
@@ -133,7 +136,12 @@ class _Scope:
         text = one_line(text)
         if triple:
             text = self._triple(text)
-        return ", ".join(_unwrapped(self._said(one, 0)) for one in elements(text))
+        self._typed = False
+        said = [_unwrapped(self._said(one, 0)) for one in elements(text)]
+        if any(_CALL.search(one) for one in said):  # a template or an overload may want the host's own types
+            self._typed = True
+            said = [_unwrapped(self._said(one, 0)) for one in elements(text)]
+        return ", ".join(said)
 
     def constant(self, text: str) -> str:
         """A template argument that is written out. Raises _UnknownError."""
@@ -182,10 +190,11 @@ class _Scope:
     def _name(self, name: str, depth: int, *, constant: bool) -> str:
         if name in _KEPT or name.endswith("_t"):
             return name
+        kind = self._host.type_of(name) if self._typed and not constant else ""
         if name in self._passed and not constant:
-            return self._passed[name]
+            return f"({kind}){self._passed[name]}" if kind else self._passed[name]
         if name in self.sizes and not constant:
-            return name
+            return f"({kind}){name}" if kind else name
         if name in self._given:
             raise _UnknownError(f"`{name}` is given to the code around it")
         if name.isupper() and not self._host.declares_integer(name):
@@ -194,7 +203,8 @@ class _Scope:
         if initial is not None and depth < _DEPTH:
             try:
                 before = dict(self.sizes)
-                return _wrapped(self._said(initial, depth + 1, constant=constant))
+                said = _wrapped(self._said(initial, depth + 1, constant=constant))
+                return f"({kind}){said}" if kind else said
             except _UnknownError:
                 self.sizes = before
         if constant:
@@ -204,7 +214,7 @@ class _Scope:
         if name in self._taken:
             raise _UnknownError(f"`{name}` is not the kernel's `{name}` there")
         self.sizes[name] = None
-        return name
+        return f"({kind}){name}" if kind else name
 
 
 def _without_declaration(region: str, name: str) -> str:
