@@ -58,6 +58,10 @@ int main(int argc, char** argv) {
 """
 
 
+def no_toolchain() -> None:
+    raise ToolchainError("no toolchain")
+
+
 def launch_in(body: str, kernel: str = "float* p, int n", arguments: str = "p, m") -> KernelLaunch:
     text = f"__global__ void k({kernel}) {{ p[0] = 1; }}\nint main(int argc, char** argv) {{ {body} k<<<1, 64>>>({arguments}); }}\n"
     (found,) = hip_kernels(text)
@@ -65,9 +69,6 @@ def launch_in(body: str, kernel: str = "float* p, int n", arguments: str = "p, m
 
 
 def test_a_program_says_all_of_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    def no_toolchain() -> None:
-        raise ToolchainError("no toolchain")
-
     monkeypatch.chdir(tmp_path)
     Path("relax.hip").write_text(PROGRAM)
     assert main(["import", "hip", "relax.hip", "--json"], dependencies={"discover": no_toolchain}) == 0
@@ -159,3 +160,32 @@ def test_checks_become_limits(check: str, multiple: str | None) -> None:
 def test_content_of_allocated_memory(body: str, content: MemoryContent) -> None:
     facts = launch_in(f"int m = 9; float* p; hipMalloc(&p, m * sizeof(float)); {body}").facts
     assert facts.tensors["p"].content is content
+
+
+FILTER = """\
+namespace filters {
+__constant__ float taps[2 * RADIUS + 1];
+__constant__ float unused[4];
+__global__ void smooth(const float* x, float* y) { y[threadIdx.x] = taps[0] * x[threadIdx.x]; }
+}
+void run(const float* x, float* y, int n, const float* given) {
+  hipMemcpyToSymbol(HIP_SYMBOL(filters::taps), given, sizeof(filters::taps));
+  filters::smooth<<<n / 64, 64>>>(x, y);
+}
+"""
+
+
+def test_what_the_host_copies_to_the_device_is_an_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("smooth.hip").write_text(f"#define RADIUS 2\n{FILTER}")
+    words = ["import", "hip", "smooth.hip", "--set", "x=n", "--set", "y=n"]
+    assert main(words, dependencies={"discover": no_toolchain}) == 0
+    (unit,) = load_workspace(tmp_path).units
+    assert [(one.name, one.sizes) for one in unit.kernel.operation.tensors] == [
+        ("x", ("n",)), ("taps", ("5",)), ("y", ("n",)),
+    ]  # fmt: skip
+    template = Path("templates/smooth.hip.j2").read_text()
+    assert "hipMemcpyToSymbolAsync(::filters::taps, {{ ptr(taps) }}, sizeof(::filters::taps), 0" in template
+    assert "unused" not in template
+    text = Path("kernels/smooth.kernel.toml").read_text()
+    assert "whole blocks alone, say so:\n# limits = { n = { multiple = … } }\n" in text

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from ckwatch.cli.imports.device_variables import DeviceVariable, device_variables
 from ckwatch.cli.imports.source_text import closing, elements, line_of, masked, namespaces, one_line, split_list
 
 _GLOBAL = re.compile(r"\b__global__\b")
@@ -80,7 +81,8 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class HipKernel:
-    """A `__global__` function. `start` and `end` are offsets of the whole definition."""
+    """A `__global__` function. `start` and `end` are offsets of the whole definition; `variables` are those that it
+    names and the host fills."""
 
     name: str
     scope: tuple[str, ...]
@@ -90,6 +92,7 @@ class HipKernel:
     launch_bounds: str = ""
     dynamic_shared: bool = False
     launches: tuple[Launch, ...] = ()
+    variables: tuple[DeviceVariable, ...] = ()
     start: int = 0
     end: int = 0
 
@@ -98,7 +101,8 @@ def hip_kernels(text: str) -> list[HipKernel]:
     """The kernels that a file defines, in its order."""
     code = masked(text)
     found = [kernel for one in _GLOBAL.finditer(code) if (kernel := _kernel(text, code, one.start())) is not None]
-    return [_with_launches(code, kernel) for kernel in found]
+    variables = device_variables(text, code)
+    return [_with_launches(code, _with_variables(code, kernel, variables)) for kernel in found]
 
 
 def _kernel(text: str, code: str, start: int) -> HipKernel | None:
@@ -267,6 +271,13 @@ def _access(name: str, body: str) -> Access:
     if reads and writes:
         return Access.UPDATE if min(reads) <= min(writes) else Access.BOTH
     return Access.WRITE if writes else Access.READ
+
+
+def _with_variables(code: str, kernel: HipKernel, variables: Sequence[DeviceVariable]) -> HipKernel:
+    body = code[kernel.start : kernel.end]
+    taken = {one.name for one in kernel.parameters}
+    named = [one for one in variables if one.name not in taken and re.search(rf"(?<![\w.]){one.name}\b", body)]
+    return replace(kernel, variables=tuple(named))
 
 
 def _with_launches(code: str, kernel: HipKernel) -> HipKernel:

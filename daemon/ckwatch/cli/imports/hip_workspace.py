@@ -10,12 +10,13 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ckwatch.cli.imports.device_variables import DeviceVariable
 from ckwatch.cli.imports.hip_kernels import Access, HipKernel, KernelParameter, KernelTemplateParameter
 from ckwatch.cli.imports.hip_types import element_type, is_size, runtime_type
 from ckwatch.cli.imports.host_code import MemoryContent
 from ckwatch.cli.imports.launches import KernelLaunch
 from ckwatch.cli.imports.program_facts import ProgramFacts, elements_in, renamed_facts
-from ckwatch.cli.imports.source_text import Constants
+from ckwatch.cli.imports.source_text import Constants, elements
 from ckwatch.model.tensors import DTYPES, INT32_MAX, names_in, parse_size
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.problems import join_names
@@ -91,6 +92,7 @@ class _Plan:
     notes: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     facts: ProgramFacts = field(default_factory=ProgramFacts)
+    copies: list[str] = field(default_factory=list)
 
     def answer(self, key: str, text: str) -> str | None:
         """The answer to a question; None where it stays open."""
@@ -135,6 +137,8 @@ def _plan(
         _set_template_parameter(plan, kernel, one, chosen)
     for parameter in kernel.parameters:
         _add_parameter(plan, kernel, parameter, constants, chosen)
+    for variable in kernel.variables:
+        _add_variable(plan, kernel, variable, constants)
     _set_launch(plan, kernel, chosen)
     own = [size for size in chosen.sizes if size not in plan.sizes] if chosen is not None else []
     plan.sizes += own
@@ -257,6 +261,18 @@ def _add_tensor(plan: _Plan, kernel: HipKernel, one: KernelParameter, name: str,
     plan.arguments.append(f"{'(const ' if one.const else '('}{one.type}*){{{{ ptr({name}) }}}}")
 
 
+def _add_variable(plan: _Plan, kernel: HipKernel, one: DeviceVariable, constants: Constants) -> None:
+    """A variable of the device as an input that is copied to it before the launch."""
+    name, kind = _argument(one.name), constants.resolved(one.type)
+    _add_tensor(plan, kernel, KernelParameter(one.name, one.type, 1, True, access=Access.READ), name, kind)
+    plan.arguments.pop()
+    if one.elements is not None and name not in plan.answers:
+        plan.tensors[-1].sizes = _sizes_array([str(one.elements * plan.tensors[-1].lanes)])
+        plan.tensors[-1].note = f"the variable of line {one.line}, to which it is copied before each launch"
+    arguments = f"{one.symbol}, {{{{ ptr({name}) }}}}, sizeof({one.symbol}), 0, hipMemcpyDeviceToDevice, stream"
+    plan.copies.append(f"    if (hipError_t error = hipMemcpyToSymbolAsync({arguments})) return error;\n")
+
+
 def _set_role(plan: _Plan, kernel: HipKernel, tensor: _Tensor) -> None:
     access = tensor.parameter.access
     allocated = plan.facts.tensors.get(tensor.parameter.name)
@@ -332,7 +348,7 @@ def _allocated(plan: _Plan, tensor: _Tensor, constants: Constants) -> str | None
 
 def _set_sizes(plan: _Plan, constants: Constants) -> None:
     for tensor in plan.tensors:
-        if tensor.absent:
+        if tensor.absent or tensor.sizes:
             continue
         if (elements := _allocated(plan, tensor, constants)) is not None:
             tensor.sizes = _sizes_array([elements])
@@ -470,7 +486,19 @@ def _limits_line(plan: _Plan) -> list[str]:
         if lines
         else ""
     )
-    return [f"limits = {{ {', '.join(tables)} }}{said}"] if tables else []
+    return [f"limits = {{ {', '.join(tables)} }}{said}"] if tables else _limits_hint(plan)
+
+
+def _limits_hint(plan: _Plan) -> list[str]:
+    """A comment where the grid leaves the rest of a division to the kernel, which may take whole blocks alone."""
+    for one in elements(plan.parameters["Grid"]):
+        sizes = [name for name in dict.fromkeys(_words(one)) if name in plan.sizes]
+        if sizes and "/" in one and not re.search(r"\+|-\s*1\b|\b[A-Za-z_]\w*\s*\(", one):
+            return [
+                f"# The grid leaves out what `{one}` leaves. Where the kernel takes whole blocks alone, say so:",
+                f"# limits = {{ {toml_key(sizes[0])} = {{ multiple = … }} }}",
+            ]
+    return []
 
 
 def _instances(
@@ -535,6 +563,7 @@ def _template(plan: _Plan, kernel: HipKernel, source: KernelSource) -> str:
         f"{used}{checks}{constants}{widths}"
         "    const dim3 grid({{ Grid }}), block({{ Block }});\n"
         "    if (!grid.x || !grid.y || !grid.z) return 0;\n"
+        f"{''.join(plan.copies)}"
         f"    {called}<<<grid, block, {{{{ SharedBytes }}}}, stream>>>(\n        {arguments});\n"
         "    return hipGetLastError();\n}\n"
     )
