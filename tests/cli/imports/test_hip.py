@@ -74,7 +74,7 @@ def test_signatures_are_read_from_the_text() -> None:
         ("negate", "bool", 0, False),
     ]  # fmt: skip
     assert [one.note for one in scale.parameters] == ["[rows, n]", "[rows, n]", "", "", ""]
-    assert [one.access for one in add.parameters[:2]] == [Access.BOTH, Access.READ]
+    assert [one.access for one in add.parameters[:2]] == [Access.UPDATE, Access.READ]
 
 
 @pytest.mark.parametrize(
@@ -83,26 +83,28 @@ def test_signatures_are_read_from_the_text() -> None:
         ("p[i] = 1;", Access.WRITE),
         ("x = p[i];", Access.READ),
         ("p[i] == 1;", Access.READ),
-        ("p[i] *= 2;", Access.BOTH),
-        ("++p[i];", Access.BOTH),
+        ("p[i] *= 2;", Access.UPDATE),
+        ("++p[i];", Access.UPDATE),
         ("p += i; p[0] = 1;", Access.WRITE),
-        ("atomicAdd(&p[i], 1);", Access.BOTH),
+        ("atomicAdd(&p[i], 1);", Access.UPDATE),
+        ("p[i] = 2 * p[i];", Access.UPDATE),
+        ("p[i] = 1; x = p[j];", Access.BOTH),
         ("q = p;", Access.UNKNOWN),
         ("f(&p[i]);", Access.UNKNOWN),
         ("g(p[i]);", Access.UNKNOWN),
-        ("p[i] = 1; g(p[i]);", Access.OWN),
+        ("p[i] = 1; g(p[i]);", Access.BOTH),
         ("*p = 1;", Access.WRITE),
         ("x = 2 * *p;", Access.READ),
         ("x = __ldg(&p[i]);", Access.READ),
         ("p[i].x[1] = 1;", Access.WRITE),
         ("float4* q = (float4*) p + i; q[1] = x;", Access.WRITE),
-        ("auto* q = reinterpret_cast<T<float, 4>*>(p); q[0] += 1;", Access.BOTH),
+        ("auto* q = reinterpret_cast<T<float, 4>*>(p); q[0] += 1;", Access.UPDATE),
         ("char4* q = (char4*) p[i].x; q[0] = y;", Access.WRITE),
         ("float* q = reinterpret_cast<float*>(p[i]); q[0] = y;", Access.READ),
         ("float& q = p[i]; q = y;", Access.UNKNOWN),
         ("if (p != nullptr) p[i] = 1;", Access.WRITE),
         ("store(p + i, 1);", Access.WRITE),
-        ("double_it(1, &p[i]);", Access.BOTH),
+        ("double_it(1, &p[i]);", Access.UPDATE),
         ("show(p);", Access.READ),
         ("s.p[i] = 1;", Access.UNKNOWN),
     ],
@@ -140,7 +142,12 @@ def test_heads_of_kernels(head: str, name: str, parameters: list[str]) -> None:
         ("void f(int m) {", "k<<<m, 64>>>(p, m);", "n", "64", ()),
         ("void f(int m, int r) {", "k<<<r, 64>>>(p, m);", "r", "64", ("r",)),
         ("void f(int m) { int b = 64; dim3 g((m + b - 1) / b);", "k<<<g, b>>>(p, m);", "(n + 64 - 1) / 64", "64", ()),
-        ("void f(int m) { int b = 64; b = 32;", "k<<<m, b>>>(p, m);", "n", None, ()),
+        ("void f(int m) { int b = 64; b = 32;", "k<<<m, b>>>(p, m);", "n", "32", ()),
+        ("void f(int m) { int b = 64; b /= 2;", "k<<<m, b>>>(p, m);", "n", "(64) / (2)", ()),
+        ("void f(int m) { int b = 64; if (m > 9) b = 32;", "k<<<m, b>>>(p, m);", "n", None, ()),
+        ("void f(int m) { int b = 64; if (m > 9) { b = 32; }", "k<<<m, b>>>(p, m);", "n", None, ()),
+        ("void f(int m) { { dim3 g(1); } dim3 g(m);", "k<<<g, 64>>>(p, m);", "n", "64", ()),
+        ("void f(int m) { int a = 1, b = 64;", "k<<<m, b>>>(p, m);", "n", "64", ()),
         ("void f(int m) { dim3 g(m); g.y = 2;", "k<<<g, 64>>>(p, m);", None, "64", ()),
         ("void f(Tensor t) { auto m = t.size(0);", "k<<<m, 64>>>(p, m);", "n", "64", ()),
         ("void f(Tensor t, int m) {", "k<<<t.size(0), 64>>>(p, m);", None, "64", ()),
@@ -223,7 +230,7 @@ def test_answers_make_a_unit(source: Path, capsys: Capture) -> None:
 
 
 def test_a_reserved_name_is_another_argument(source: Path, capsys: Capture) -> None:
-    run(str(source), "add", "--set", "y=size_", "--set", "x=size_", "--set", "y.in_out=true")
+    run(str(source), "add", "--set", "y=size_", "--set", "x=size_")
     (unit,) = load_workspace(Path.cwd()).units
     assert unit.kernel.operation.size_arguments == ("size_",)
     assert unit.instance.parameters["Grid"] == "(size_ + 128 - 1) / 128"
