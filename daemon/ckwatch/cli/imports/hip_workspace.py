@@ -629,16 +629,19 @@ def _instances(
     plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch]
 ) -> tuple[dict[str, str], list[tuple[str, dict[str, str]]]]:
     """Parameters that all instances have, and each instance's name and own values: one for each way in which the file
-    launches."""
+    launches what computes the same: template arguments that are no integers are the first's."""
     first = dict(plan.parameters)
-    types = [one.name for one in kernel.templates if one.is_type]
+    kinds = [one.name for one in kernel.templates if one.is_type or not is_size(one.kind)]
     found = [first]
     for launch in (_in_arguments(kernel, one) for one in launches[1:]):
         if (
             not launch.is_complete
             or launch.arguments != launches[0].arguments
-            or any(launch.templates.get(name) != first[name] for name in types)
+            or any(launch.templates.get(name, first[name]) != first[name] for name in kinds)
         ):
+            _note_other(
+                plan, launch, {name: launch.templates[name] for name in kinds if name in launch.templates}, first
+            )
             continue
         own = {**launch.templates, "Grid": launch.grid, "Block": launch.block, "SharedBytes": launch.shared}
         values = {key: plan.answers.get(key) or own.get(key) or value for key, value in first.items()}
@@ -656,6 +659,14 @@ def _instances(
         (name[:120], {key: values[key] for key in first if key in own_keys})
         for name, values in zip(names, found, strict=True)
     ]
+
+
+def _note_other(plan: _Plan, launch: KernelLaunch, given: Mapping[str, str], first: Mapping[str, str]) -> None:
+    """Say how a launch differs that is no instance: with it the kernel computes something else."""
+    words = [f"--set '{name}={value}'" for name, value in given.items() if value != first[name]]
+    text = f"line {launch.line} launches it otherwise, for a workspace of its own: {' '.join(words)}"
+    if words and launch.is_complete and text not in plan.notes:
+        plan.notes.append(text)
 
 
 def _value_line(plan: _Plan, key: str, value: str) -> str:
