@@ -14,7 +14,10 @@ from ckwatch.cli.imports.launches import kernel_launch, kernel_launches
 from ckwatch.cli.imports.missing_headers import stand_ins
 from ckwatch.cli.imports.pointer_uses import Access
 from ckwatch.cli.imports.source_text import closing, elements, masked
+from ckwatch.compile.flags import HIP_FLAGS
+from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.errors import ToolchainError
+from ckwatch.system.processes import run_blocking
 from ckwatch.workspace.loading import load_workspace
 
 Capture = pytest.CaptureFixture[str]
@@ -389,3 +392,35 @@ def test_types_that_are_open_leave_no_questions_of_their_own(source: Path, capsy
     open_ones = json.loads(capsys.readouterr().out)["open"]["store"]
     assert set(open_ones) == {"scalar_t", "cache_t", "cache.in_out", "row_bytes"}
     assert Path("kernels/store.kernel.toml").read_text().count('dtype = "?"') == 2
+
+
+TORCH_HOST = """
+#include <torch/all.h>
+#include <c10/cuda/CUDAGuard.h>
+void f(torch::Tensor& out, torch::Tensor& in) {
+  TORCH_CHECK(in.is_cuda(), "PyTorch's needs no semicolon")
+  TORCH_CHECK(in.size(0) % 8 == 0);
+  int64_t rows[2] = {};
+  auto table = torch::from_blob(rows, {2}, torch::kInt64).to(in.device());
+  auto rest = torch::empty_like(in, in.options()).flatten(1, -1);
+  const at::cuda::OptionalCUDAGuard device_guard(device_of(in));
+  const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+  AT_DISPATCH_FLOATING_TYPES(in.scalar_type(), "f", [&] { k<scalar_t><<<1, 64, 0, stream>>>(rest.data_ptr<scalar_t>()); });
+}
+"""
+
+
+@pytest.mark.toolchain
+def test_host_code_for_pytorch_compiles_with_the_stand_ins(tmp_path: Path) -> None:
+    toolchain = discover()
+    for name, text in stand_ins(["torch/all.h", "c10/cuda/CUDAGuard.h"]).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    source = tmp_path / "host.hip"
+    source.write_text(TORCH_HOST)
+    words = [str(toolchain.clangxx), *toolchain.hip_arguments, *HIP_FLAGS, "--offload-host-only", "-fsyntax-only"]
+    for folder in toolchain.include_folders:
+        words += ["-isystem", str(folder)]
+    done = run_blocking([*words, f"-I{tmp_path}", str(source)], environment=toolchain.environment, timeout_s=120)
+    assert "error:" not in done.stderr
+    assert done.returncode == 0
