@@ -391,10 +391,21 @@ def _known_values(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunc
     return values
 
 
+def _common(first: str, others: Sequence[str | None]) -> str:
+    """The extents that all launches have, where they say them; `?` for others."""
+    found = elements(first)
+    for other in others[1:]:
+        given = elements(other or first)
+        found = [one if one == given[at : at + 1][0] else OPEN for at, one in enumerate(found[: len(given)])]
+    return ", ".join(found)
+
+
 def _derive_sizes(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch], constants: Constants) -> None:
     """Set sizes that follow from the kernel's indices and the program's allocations, else from comments."""
     values = _known_values(plan, kernel, launches)
-    body = indexed_body(kernel, values, (plan.parameters["Grid"], plan.parameters["Block"]), plan.sizes)
+    grid = _common(plan.parameters["Grid"], [one.grid for one in launches])
+    block = _common(plan.parameters["Block"], [one.block for one in launches])
+    body = indexed_body(kernel, values, (grid, block), plan.sizes)
     first = elements(plan.parameters["Grid"])[0] if plan.parameters["Grid"] != OPEN else ""
     for tensor in plan.tensors:
         if tensor.absent or tensor.sizes or tensor.parameter.name in plan.answers or tensor.name in plan.answers:

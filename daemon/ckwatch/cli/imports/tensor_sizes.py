@@ -18,7 +18,7 @@ from ckwatch.cli.imports.source_text import closing, elements, one_line
 from ckwatch.model.tensors import names_in, parse_size
 
 _DEPTH = 4
-_LOADS = re.compile(r"\b(?:\w*(?:LDG|ldg)|__builtin_nontemporal_load|__ldcs|__ldcg)\s*\(\s*&?$")
+_LOADS = re.compile(r"\b(?:\w*(?:LDG|ldg)|__builtin_nontemporal_load|__ldcs|__ldcg|atomic\w+)\s*\(\s*&?$")
 _ALIAS = re.compile(
     r"\s*(?:(?:const|constexpr|static)\s+)*(?P<type>auto|[A-Za-z_][\w:]*(?:<[^;=]*>)?)(?:\s+const)?\s*(?P<star>\*)?\s*"
     r"(?:const\s+)?(?:\w*(?:restrict|RESTRICT)\w*\s+)?(?P<name>\w+)\s*=\s*(?P<value>.*)",
