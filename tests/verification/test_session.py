@@ -96,6 +96,15 @@ async def test_a_crash_keeps_what_was_verified_before(library: Path) -> None:
     assert "SIGSEGV while verifying ragged (M=25 N=20 K=32)" in message
 
 
+async def test_a_division_by_zero_on_the_host_is_the_kernels(library: Path) -> None:
+    artifact = shared_object(before="if (M == 25) raise(SIGFPE);")
+    found = await verified(library, artifact, trial("exact", 24), replace(trial("ragged", 25), hint="say so"))
+    assert outcomes(found) == [("exact", ProblemOutcome.RIGHT), ("ragged", ProblemOutcome.WRONG)]
+    assert found.problems[1].message == (
+        "the C function divides an integer by zero on the host, perhaps in its grid; say so"
+    )
+
+
 async def test_a_crash_of_the_emulator_is_reported_as_ours(library: Path) -> None:
     said = "a bug in ckwatch's emulator, not in the kernel (signal 11 while executing gemm, v_foo): please report it"
     found = await verified(

@@ -216,6 +216,16 @@ def test_an_error_code_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     assert problem.message == "gemm returned 719 (hipErrorLaunchFailure: the kernel failed while it ran)"
 
 
+@pytest.mark.parametrize(("hint", "outcome"), [("", ProblemOutcome.WRONG), ("derived", ProblemOutcome.REFUSED)])
+def test_a_launch_that_no_device_does_is_a_refusal_of_derived_sizes(
+    monkeypatch: pytest.MonkeyPatch, hint: str, outcome: ProblemOutcome
+) -> None:
+    problem, _ = verified(monkeypatch, lambda *_: 9, replace(TRIAL, hint=hint))
+    assert problem.outcome is outcome
+    assert problem.message is not None
+    assert "hipErrorInvalidConfiguration: the kernel's grid or workgroup" in problem.message
+
+
 def test_a_launch_that_failed_by_our_fault_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     device = FakeEmulator(error=BenchmarkError(FailureKind.NO_MEMORY, "too little memory"))
     problem, _ = verified(monkeypatch, right, device=device)

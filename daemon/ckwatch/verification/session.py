@@ -25,6 +25,9 @@ WORKERS = 4
 """That verify one artifact, one after the other; each but the last has crashed or hung."""
 
 
+DIVIDES_BY_ZERO = "the C function divides an integer by zero on the host, perhaps in its grid"
+
+
 async def verify(
     job: VerifyJob,
     artifact: bytes,
@@ -68,7 +71,12 @@ async def verify(
         )
         message = answer.message if isinstance(answer, BenchmarkFailure) else "the worker has not told its outcome"
         if failed := next((trial for trial in rest if trial not in outcomes), None):
-            ended(failed, ProblemOutcome.NOT_VERIFIED, message)
+            by_zero = "SIGFPE" in message and EMULATOR_BUG not in message
+            ended(
+                failed,
+                ProblemOutcome.WRONG if by_zero else ProblemOutcome.NOT_VERIFIED,
+                f"{DIVIDES_BY_ZERO}{failed.hint and f'; {failed.hint}'}" if by_zero else message,
+            )
             if EMULATOR_BUG in message:
                 outcomes[failed] = replace(outcomes[failed], findings=(_crash(message, failed),))
         if not begun:

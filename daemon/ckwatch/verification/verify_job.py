@@ -78,6 +78,7 @@ from ckwatch.verification.undeclared_indices import (
 WORKSPACE = "the workspace"
 UNKNOWN_OPERATION = "what the kernel computes is not known, and there is no `reference` that says it"
 
+_NO_SUCH_LAUNCH = "hipErrorInvalidConfiguration"
 _FLOATS_WITH_INFINITY = ("f16", "bf16", "f32", "f64")
 _REFERENCE_MACS = 1 << 40
 """Problems are small: their references are whole."""
@@ -491,6 +492,8 @@ class _Verifier:
             if done.failure.kind is FailureKind.REFUSED:
                 refused = ProblemOutcome.WRONG if trial.refusal == "" else ProblemOutcome.REFUSED
                 return ended(refused, _refusal(trial, done))
+            if trial.hint and _NO_SUCH_LAUNCH in done.failure.message:  # said aloud, of sizes that nobody gave
+                return ended(ProblemOutcome.REFUSED, done.failure.message)
             blamed = done.failure.kind in KERNEL_FAILURES
             text = " ".join(part for part in (done.failure.message, _last_line(done.said)) if part)
             return ended(ProblemOutcome.WRONG if blamed else ProblemOutcome.NOT_VERIFIED, text)

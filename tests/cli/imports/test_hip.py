@@ -14,7 +14,10 @@ from ckwatch.cli.imports.launches import kernel_launch, kernel_launches
 from ckwatch.cli.imports.missing_headers import stand_ins
 from ckwatch.cli.imports.pointer_uses import Access
 from ckwatch.cli.imports.source_text import closing, elements, masked
+from ckwatch.compile.flags import HIP_FLAGS
+from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.errors import ToolchainError
+from ckwatch.system.processes import run_blocking
 from ckwatch.workspace.loading import load_workspace
 
 Capture = pytest.CaptureFixture[str]
@@ -74,7 +77,7 @@ def test_signatures_are_read_from_the_text() -> None:
         ("negate", "bool", 0, False),
     ]  # fmt: skip
     assert [one.note for one in scale.parameters] == ["[rows, n]", "[rows, n]", "", "", ""]
-    assert [one.access for one in add.parameters[:2]] == [Access.BOTH, Access.READ]
+    assert [one.access for one in add.parameters[:2]] == [Access.UPDATE, Access.READ]
 
 
 @pytest.mark.parametrize(
@@ -83,26 +86,28 @@ def test_signatures_are_read_from_the_text() -> None:
         ("p[i] = 1;", Access.WRITE),
         ("x = p[i];", Access.READ),
         ("p[i] == 1;", Access.READ),
-        ("p[i] *= 2;", Access.BOTH),
-        ("++p[i];", Access.BOTH),
+        ("p[i] *= 2;", Access.UPDATE),
+        ("++p[i];", Access.UPDATE),
         ("p += i; p[0] = 1;", Access.WRITE),
-        ("atomicAdd(&p[i], 1);", Access.BOTH),
+        ("atomicAdd(&p[i], 1);", Access.UPDATE),
+        ("p[i] = 2 * p[i];", Access.UPDATE),
+        ("p[i] = 1; x = p[j];", Access.BOTH),
         ("q = p;", Access.UNKNOWN),
         ("f(&p[i]);", Access.UNKNOWN),
         ("g(p[i]);", Access.UNKNOWN),
-        ("p[i] = 1; g(p[i]);", Access.OWN),
+        ("p[i] = 1; g(p[i]);", Access.BOTH),
         ("*p = 1;", Access.WRITE),
         ("x = 2 * *p;", Access.READ),
         ("x = __ldg(&p[i]);", Access.READ),
         ("p[i].x[1] = 1;", Access.WRITE),
         ("float4* q = (float4*) p + i; q[1] = x;", Access.WRITE),
-        ("auto* q = reinterpret_cast<T<float, 4>*>(p); q[0] += 1;", Access.BOTH),
+        ("auto* q = reinterpret_cast<T<float, 4>*>(p); q[0] += 1;", Access.UPDATE),
         ("char4* q = (char4*) p[i].x; q[0] = y;", Access.WRITE),
         ("float* q = reinterpret_cast<float*>(p[i]); q[0] = y;", Access.READ),
         ("float& q = p[i]; q = y;", Access.UNKNOWN),
         ("if (p != nullptr) p[i] = 1;", Access.WRITE),
         ("store(p + i, 1);", Access.WRITE),
-        ("double_it(1, &p[i]);", Access.BOTH),
+        ("double_it(1, &p[i]);", Access.UPDATE),
         ("show(p);", Access.READ),
         ("s.p[i] = 1;", Access.UNKNOWN),
     ],
@@ -140,7 +145,12 @@ def test_heads_of_kernels(head: str, name: str, parameters: list[str]) -> None:
         ("void f(int m) {", "k<<<m, 64>>>(p, m);", "n", "64", ()),
         ("void f(int m, int r) {", "k<<<r, 64>>>(p, m);", "r", "64", ("r",)),
         ("void f(int m) { int b = 64; dim3 g((m + b - 1) / b);", "k<<<g, b>>>(p, m);", "(n + 64 - 1) / 64", "64", ()),
-        ("void f(int m) { int b = 64; b = 32;", "k<<<m, b>>>(p, m);", "n", None, ()),
+        ("void f(int m) { int b = 64; b = 32;", "k<<<m, b>>>(p, m);", "n", "32", ()),
+        ("void f(int m) { int b = 64; b /= 2;", "k<<<m, b>>>(p, m);", "n", "(64) / (2)", ()),
+        ("void f(int m) { int b = 64; if (m > 9) b = 32;", "k<<<m, b>>>(p, m);", "n", None, ()),
+        ("void f(int m) { int b = 64; if (m > 9) { b = 32; }", "k<<<m, b>>>(p, m);", "n", None, ()),
+        ("void f(int m) { { dim3 g(1); } dim3 g(m);", "k<<<g, 64>>>(p, m);", "n", "64", ()),
+        ("void f(int m) { int a = 1, b = 64;", "k<<<m, b>>>(p, m);", "n", "64", ()),
         ("void f(int m) { dim3 g(m); g.y = 2;", "k<<<g, 64>>>(p, m);", None, "64", ()),
         ("void f(Tensor t) { auto m = t.size(0);", "k<<<m, 64>>>(p, m);", "n", "64", ()),
         ("void f(Tensor t, int m) {", "k<<<t.size(0), 64>>>(p, m);", None, "64", ()),
@@ -223,7 +233,7 @@ def test_answers_make_a_unit(source: Path, capsys: Capture) -> None:
 
 
 def test_a_reserved_name_is_another_argument(source: Path, capsys: Capture) -> None:
-    run(str(source), "add", "--set", "y=size_", "--set", "x=size_", "--set", "y.in_out=true")
+    run(str(source), "add", "--set", "y=size_", "--set", "x=size_")
     (unit,) = load_workspace(Path.cwd()).units
     assert unit.kernel.operation.size_arguments == ("size_",)
     assert unit.instance.parameters["Grid"] == "(size_ + 128 - 1) / 128"
@@ -339,11 +349,13 @@ void f(int n) { DISPATCH_BY_TYPE(x.dtype(), CALL) }
 
 def test_a_dispatched_type_is_that_of_the_unit(source: Path, capsys: Capture) -> None:
     source.write_text(LAUNCHES)
+    run(str(source), "gate", "--out", "other")
+    assert "line 17 launches it otherwise" in capsys.readouterr().out
     run(str(source), "gate", "--json")
     assert set(json.loads(capsys.readouterr().out)["open"]["gate"]) == set()
     text = Path("kernels/gate.kernel.toml").read_text()
     assert 'scalar_t = "c10::Half"  # line 16 is in MY_DISPATCH_FLOATING_TYPES, which has more types' in text
-    assert 'name = "c10_Half_act_gelu_c10_Half_false"' in text
+    assert "false" not in text.partition("[[instance]]")[2]
     assert text.count('dtype = "f16"') == 2
     assert 'sizes = ["tokens", "2 * d"]' in text
     assert 'sizes = ["tokens", "d"]' in text
@@ -380,3 +392,35 @@ def test_types_that_are_open_leave_no_questions_of_their_own(source: Path, capsy
     open_ones = json.loads(capsys.readouterr().out)["open"]["store"]
     assert set(open_ones) == {"scalar_t", "cache_t", "cache.in_out", "row_bytes"}
     assert Path("kernels/store.kernel.toml").read_text().count('dtype = "?"') == 2
+
+
+TORCH_HOST = """
+#include <torch/all.h>
+#include <c10/cuda/CUDAGuard.h>
+void f(torch::Tensor& out, torch::Tensor& in) {
+  TORCH_CHECK(in.is_cuda(), "PyTorch's needs no semicolon")
+  TORCH_CHECK(in.size(0) % 8 == 0);
+  int64_t rows[2] = {};
+  auto table = torch::from_blob(rows, {2}, torch::kInt64).to(in.device());
+  auto rest = torch::empty_like(in, in.options()).flatten(1, -1);
+  const at::cuda::OptionalCUDAGuard device_guard(device_of(in));
+  const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+  AT_DISPATCH_FLOATING_TYPES(in.scalar_type(), "f", [&] { k<scalar_t><<<1, 64, 0, stream>>>(rest.data_ptr<scalar_t>()); });
+}
+"""
+
+
+@pytest.mark.toolchain
+def test_host_code_for_pytorch_compiles_with_the_stand_ins(tmp_path: Path) -> None:
+    toolchain = discover()
+    for name, text in stand_ins(["torch/all.h", "c10/cuda/CUDAGuard.h"]).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    source = tmp_path / "host.hip"
+    source.write_text(TORCH_HOST)
+    words = [str(toolchain.clangxx), *toolchain.hip_arguments, *HIP_FLAGS, "--offload-host-only", "-fsyntax-only"]
+    for folder in toolchain.include_folders:
+        words += ["-isystem", str(folder)]
+    done = run_blocking([*words, f"-I{tmp_path}", str(source)], environment=toolchain.environment, timeout_s=120)
+    assert "error:" not in done.stderr
+    assert done.returncode == 0

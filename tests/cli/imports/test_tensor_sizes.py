@@ -34,6 +34,8 @@ def sizes_of(body: str, grid: str = "rows", block: str = "256", type_: str = "fl
         ("int i = 2 * threadIdx.x; if (i >= n) return; p[i] = 1; p[i + 1] = 2;", ["n"], []),
         ("int r = blockIdx.x; float x = r < n ? p[r] : 0;", ["n"], []),
         ("p[blockIdx.x] = 1;", ["rows"], []),
+        ("int i = threadIdx.x; if (i < n) atomicAdd(&p[i], 1.0f);", ["n"], []),
+        ("for (int i = threadIdx.x * 4; i < n; i += 1024) { p[i] = 1; p[i + 3] = 2; }", ["n"], []),
     ],
 )  # fmt: skip
 def test_indices_tell_sizes(body: str, sizes: list[str], strides: list[str]) -> None:
@@ -61,6 +63,7 @@ def test_a_division_that_vectors_undo_is_a_multiple() -> None:
         "store(p, 1);",  # a function that may do anything
         "int i = threadIdx.x; while (i < n) i *= 2; p[i] = 1;",  # a bound that no longer holds
         "int i = f(threadIdx.x); p[i] = 1;",
+        "for (int i = 0; i < n; ++i) { i += m; p[i] = 1; }",  # a bound that no longer holds
         "for (int k = 0; k < n; ++k) { p += s0; p[0] = 1; }",  # a pointer that moves in a loop
         "half2* v = (half2*) p; v[threadIdx.x] = x;",  # elements of another type
         "int i = n - threadIdx.x; p[i] = 1;",
@@ -76,7 +79,7 @@ def test_what_indices_do_not_tell_stays_open(body: str) -> None:
 def test_the_message_names_the_index() -> None:
     found = sizes_of("\n\np[blockIdx.x] = 1;")
     assert found is not None
-    assert found.source == "`p[blockIdx.x]` in line 4"
+    assert found.source == "from `p[blockIdx.x]` in line 4"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ckwatch.cli.imports.device_variables import DeviceVariable, device_variables
 from ckwatch.cli.imports.macros import macros, uses
 from ckwatch.cli.imports.pointer_uses import Access, access
 from ckwatch.cli.imports.source_text import closing, elements, line_of, masked, namespaces, one_line, split_list
@@ -73,7 +74,7 @@ class Launch:
 @dataclass(frozen=True, slots=True)
 class HipKernel:
     """A `__global__` function. `start` and `end` are offsets of the whole definition, `body` are its statements
-    without comments, from `body_line` on."""
+    without comments, from `body_line` on; `variables` are those that it names and the host fills."""
 
     name: str
     scope: tuple[str, ...]
@@ -83,6 +84,7 @@ class HipKernel:
     launch_bounds: str = ""
     dynamic_shared: bool = False
     launches: tuple[Launch, ...] = ()
+    variables: tuple[DeviceVariable, ...] = ()
     start: int = 0
     end: int = 0
     body: str = ""
@@ -93,7 +95,8 @@ def hip_kernels(text: str) -> list[HipKernel]:
     """The kernels that a file defines, in its order."""
     code = masked(text)
     found = [kernel for one in _GLOBAL.finditer(code) if (kernel := _kernel(text, code, one.start())) is not None]
-    return [_with_launches(text, code, kernel) for kernel in found]
+    variables = device_variables(text, code)
+    return [_with_launches(text, code, _with_variables(code, kernel, variables)) for kernel in found]
 
 
 def _kernel(text: str, code: str, start: int) -> HipKernel | None:
@@ -232,6 +235,13 @@ def _parameter(number: int, declared: str, default: str | None, note: str, body:
     element = one_line(re.sub(r"\b(?:const|struct)\b", " ", pointee))
     use = Access.READ if const or not pointers else access(name, body, code)
     return KernelParameter(name, element, pointers, const, default, note, plain, use)
+
+
+def _with_variables(code: str, kernel: HipKernel, variables: Sequence[DeviceVariable]) -> HipKernel:
+    body = code[kernel.start : kernel.end]
+    taken = {one.name for one in kernel.parameters}
+    named = [one for one in variables if one.name not in taken and re.search(rf"(?<![\w.]){one.name}\b", body)]
+    return replace(kernel, variables=tuple(named))
 
 
 def _with_launches(text: str, code: str, kernel: HipKernel) -> HipKernel:

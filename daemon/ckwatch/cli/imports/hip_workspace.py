@@ -11,16 +11,20 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import lcm
 
+from ckwatch.cli.imports.device_variables import DeviceVariable
 from ckwatch.cli.imports.example_shapes import example_sizes, stride_values
 from ckwatch.cli.imports.hip_kernels import HipKernel, KernelParameter, KernelTemplateParameter
 from ckwatch.cli.imports.hip_types import element_type, is_size, runtime_type
+from ckwatch.cli.imports.host_code import MemoryContent
 from ckwatch.cli.imports.launches import KernelLaunch
 from ckwatch.cli.imports.pointer_uses import Access
+from ckwatch.cli.imports.program_facts import ProgramFacts, elements_in, renamed_facts
 from ckwatch.cli.imports.source_text import Constants, elements
-from ckwatch.cli.imports.tensor_sizes import commented_sizes, indexed_body
+from ckwatch.cli.imports.tensor_sizes import TensorSizes, commented_sizes, indexed_body
 from ckwatch.model.amounts import count
-from ckwatch.model.tensors import DTYPES, names_in, parse_size
+from ckwatch.model.tensors import DTYPES, INT32_MAX, names_in, parse_size
 from ckwatch.workspace.parameters import RESERVED
+from ckwatch.workspace.problems import join_names
 from ckwatch.workspace.toml import toml_key, toml_string
 
 OPEN = "?"
@@ -78,6 +82,7 @@ class _Tensor:
     sizes: tuple[str, ...] = ()
     strides: tuple[str, ...] = ()
     source: str = ""
+    values: str = ""
 
 
 @dataclass(slots=True)
@@ -96,6 +101,8 @@ class _Plan:
     multiples: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
+    facts: ProgramFacts = field(default_factory=ProgramFacts)
+    copies: list[str] = field(default_factory=list)
 
     def answer(self, key: str, text: str) -> str | None:
         """The answer to a question; None where it stays open."""
@@ -124,8 +131,8 @@ def imported(
 ) -> Imported:
     """The files for a kernel. `known_keys` are those that an output has in kernel files. Raises AnswerError."""
     plan = _plan(kernel, launches, constants, answers)
-    open_ones = [one for key, one in plan.asked.items() if key not in plan.answers]
     kernel_file = _kernel_file(plan, kernel, launches, source, name, known_keys)
+    open_ones = [one for key, one in plan.asked.items() if key not in plan.answers]
     return Imported(name, kernel_file, _template(plan, kernel, source), open_ones, plan.notes)
 
 
@@ -134,19 +141,28 @@ def _plan(
 ) -> _Plan:
     plan = _Plan(answers)
     chosen = _in_arguments(kernel, launches[0]) if launches else None
+    if chosen is not None:
+        plan.facts = chosen.facts
     for one in kernel.templates:
         _set_template_parameter(plan, kernel, one, chosen)
     for parameter in kernel.parameters:
         _add_parameter(plan, kernel, parameter, constants, chosen)
-    for size in chosen.sizes if chosen is not None else ():
-        if size not in plan.sizes:
-            plan.sizes.append(size)
-            plan.notes.append(f"`{size}` is a size of its launch, and no argument of the kernel")
+    for variable in kernel.variables:
+        _add_variable(plan, kernel, variable, constants)
     _set_launch(plan, kernel, chosen)
-    _derive_sizes(plan, kernel, launches)
+    own = [size for size in chosen.sizes if size not in plan.sizes] if chosen is not None else []
+    plan.sizes += own
+    _derive_sizes(plan, kernel, launches, constants)
     _set_sizes(plan)
     _set_strides(plan)
     _ask_for_strides(plan, kernel)
+    said = {word for text in plan.parameters.values() for word in _words(text)}
+    said |= {word for one in plan.tensors for text in (*one.sizes, *one.strides) for word in _words(text)}
+    for size in own:
+        if size in said:
+            plan.notes.append(f"`{size}` is a size of its launch, and no argument of the kernel")
+        else:
+            plan.sizes.remove(size)
     return plan
 
 
@@ -157,17 +173,25 @@ def _argument(name: str) -> str:
 
 def _in_arguments(kernel: HipKernel, launch: KernelLaunch) -> KernelLaunch:
     """The launch with the names of the C function's arguments."""
-    renamed = [one.name for one in kernel.parameters if one.name in _TAKEN]
+    renamed = [name for name in (*(one.name for one in kernel.parameters), *launch.sizes) if name in _TAKEN]
     if not renamed:
         return launch
     pattern = re.compile(rf"\b(?:{'|'.join(renamed)})\b(?!\s*\()")
 
-    def said(text: str | None) -> str | None:
-        return None if text is None else pattern.sub(lambda found: _argument(found[0]), text)
+    def said(text: str) -> str:
+        return pattern.sub(lambda found: _argument(found[0]), text)
 
-    multiples = {_argument(name): by for name, by in launch.multiples.items()}
-    grid, block, shared = said(launch.grid), said(launch.block), said(launch.shared)
-    return replace(launch, grid=grid, block=block, shared=shared, multiples=multiples)
+    grid, block, shared = (text and said(text) for text in (launch.grid, launch.block, launch.shared))
+    return replace(
+        launch,
+        grid=grid,
+        block=block,
+        shared=shared,
+        sizes=tuple(map(_argument, launch.sizes)),
+        facts=renamed_facts(launch.facts, _argument, said),
+        arguments={name: said(text) for name, text in launch.arguments.items()},
+        multiples={_argument(name): by for name, by in launch.multiples.items()},
+    )
 
 
 def _set_template_parameter(
@@ -267,24 +291,42 @@ def _add_tensor(plan: _Plan, kernel: HipKernel, one: KernelParameter, name: str,
     plan.arguments.append(f"{'(const ' if one.const else '('}{one.type}*){{{{ ptr({name}) }}}}")
 
 
+def _add_variable(plan: _Plan, kernel: HipKernel, one: DeviceVariable, constants: Constants) -> None:
+    """A variable of the device as an input that is copied to it before the launch."""
+    name, kind = _argument(one.name), constants.resolved(one.type)
+    _add_tensor(plan, kernel, KernelParameter(one.name, one.type, 1, True, access=Access.READ), name, kind)
+    plan.arguments.pop()
+    if one.elements is not None and name not in plan.answers:
+        plan.tensors[-1].sizes = (str(one.elements * plan.tensors[-1].lanes),)
+        plan.tensors[-1].source = f"the variable of line {one.line}, to which it is copied before each launch"
+    arguments = f"{one.symbol}, {{{{ ptr({name}) }}}}, sizeof({one.symbol}), 0, hipMemcpyDeviceToDevice, stream"
+    plan.copies.append(f"    if (hipError_t error = hipMemcpyToSymbolAsync({arguments})) return error;\n")
+
+
 def _set_role(plan: _Plan, kernel: HipKernel, tensor: _Tensor) -> None:
     access = tensor.parameter.access
+    allocated = plan.facts.tensors.get(tensor.parameter.name)
+    content = MemoryContent.UNKNOWN if allocated is None else allocated.content
     key = f"{tensor.name}.in_out"
     if access is Access.READ:
         tensor.output = False
-    if access in (Access.BOTH, Access.OWN) and key not in plan.answers:
-        tensor.in_out = "true" if access is Access.BOTH else "false"
+        return
+    if key in plan.answers:
+        tensor.in_out = plan.answers[key]
+        plan.used.add(key)
+        if tensor.in_out not in ("true", "false"):
+            raise AnswerError(f"{key} = {tensor.in_out}: true or false is wanted")
+    elif content is MemoryContent.ZEROS:
+        tensor.in_out, tensor.values = "true", "zeros"
+    elif content is MemoryContent.COPIED:
+        tensor.in_out = "true"
+    elif access is Access.UPDATE:
+        tensor.in_out = "true"
         plan.remarks[key] = f"{kernel.name} reads its elements before it writes them"
-        return
-    if access in (Access.READ, Access.WRITE):
-        return
-    text = (
-        f"say true if {kernel.name}, which hands on {tensor.name}, reads elements that it has not written, else false"
-    )
-    given = plan.answer(key, text)
-    if given not in (None, "true", "false"):
-        raise AnswerError(f"{tensor.name}.in_out = {given}: true or false is wanted")
-    tensor.in_out = given or OPEN
+    elif access is Access.UNKNOWN and content is not MemoryContent.UNDEFINED:
+        text = f"{kernel.name}, which hands on {tensor.name}, reads elements that it has not written"
+        plan.answer(key, f"say true if {text}, else false")
+        tensor.in_out = OPEN
 
 
 def _set_launch(plan: _Plan, kernel: HipKernel, launch: KernelLaunch | None) -> None:
@@ -315,8 +357,28 @@ def _without_launch(kernel: HipKernel, key: str) -> str:
     return "the file has no launch of it" if key == "Grid" else ""
 
 
-def _derive_sizes(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch]) -> None:
-    """Set sizes that follow from the kernel's indices, else from comments."""
+def _words(text: str) -> list[str]:
+    return re.findall(r"[A-Za-z_]\w*", text)
+
+
+def _allocated(plan: _Plan, tensor: _Tensor, constants: Constants) -> TensorSizes | None:
+    """The elements that the program allocates for a tensor, as one axis."""
+    found = plan.facts.tensors.get(tensor.parameter.name)
+    if found is None:
+        return None
+
+    def type_of(spelled: str) -> str:
+        kind = constants.resolved(spelled)
+        return plan.parameters.get(kind, kind)
+
+    if any(name not in plan.sizes for name in names_in(found.elements)):
+        return None
+    text = elements_in(found, type_of, tensor.parameter.type, tensor.dtype)
+    return TensorSizes((text,), source=f"line {found.line} allocates so many elements") if text else None
+
+
+def _known_values(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch]) -> dict[str, str | int]:
+    """Sizes and numbers by the names of the kernel's parameters."""
     values: dict[str, str | int] = {}
     for one in kernel.parameters:
         name = _argument(one.name)
@@ -328,12 +390,32 @@ def _derive_sizes(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunc
         value = plan.parameters[template.name]
         if value.isdigit() and all(launch.templates.get(template.name) == value for launch in launches):
             values[template.name] = int(value)
-    body = indexed_body(kernel, values, (plan.parameters["Grid"], plan.parameters["Block"]), plan.sizes)
+    return values
+
+
+def _common(first: str, others: Sequence[str | None]) -> str:
+    """The extents that all launches have, where they say them; `?` for others."""
+    found = elements(first)
+    for other in others[1:]:
+        given = elements(other or first)
+        found = [one if one == given[at : at + 1][0] else OPEN for at, one in enumerate(found[: len(given)])]
+    return ", ".join(found)
+
+
+def _derive_sizes(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch], constants: Constants) -> None:
+    """Set sizes that follow from the kernel's indices and the program's allocations, else from comments."""
+    values = _known_values(plan, kernel, launches)
+    grid = _common(plan.parameters["Grid"], [one.grid for one in launches])
+    block = _common(plan.parameters["Block"], [one.block for one in launches])
+    body = indexed_body(kernel, values, (grid, block), plan.sizes)
     first = elements(plan.parameters["Grid"])[0] if plan.parameters["Grid"] != OPEN else ""
     for tensor in plan.tensors:
-        if tensor.absent or tensor.parameter.name in plan.answers or tensor.name in plan.answers:
+        if tensor.absent or tensor.sizes or tensor.parameter.name in plan.answers or tensor.name in plan.answers:
             continue
         found = body.sizes_of(tensor.parameter.name, tensor.parameter.type, tensor.lanes)
+        allocated = _allocated(plan, tensor, constants)
+        if allocated is not None and (found is None or not found.has_elements_of(allocated, plan.sizes)):
+            found = allocated
         if found is None and tensor.lanes == 1:
             rest = first if first in plan.sizes else None
             found = commented_sizes(tensor.parameter.note, tensor.name, plan.sizes, rest)
@@ -342,13 +424,13 @@ def _derive_sizes(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunc
         tensor.sizes, tensor.strides, tensor.source = found.sizes, found.strides, found.source
         for size, by in found.multiples.items():
             _add_multiple(plan, size, by, tensor.source)
+    for tensor in plan.tensors:
+        _add_names(plan, tensor.sizes)
     if launches:
         chosen = _in_arguments(kernel, launches[0])
         for size, by in chosen.multiples.items():
             _add_multiple(plan, size, by, f"the file checks `{size} % … == 0` before line {chosen.line}")
-        plan.notes += [f"{check}: say so under [operation.limits]" for check in chosen.checks]
-    for tensor in plan.tensors:
-        _add_names(plan, tensor.sizes)
+        plan.notes += [f"{check}: say so in limits" for check in chosen.checks]
 
 
 def _add_multiple(plan: _Plan, size: str, by: int, source: str) -> None:
@@ -389,7 +471,7 @@ def _ask_for_strides(plan: _Plan, kernel: HipKernel) -> None:
     """Ask for steps between elements that no tensor has as its stride."""
     behind = {name for one in plan.tensors for text in (*one.sizes, *one.strides) for name in names_in(text)}
     for size in plan.sizes:
-        if _STEPS.search(size) and size not in behind:
+        if _STEPS.search(size) and size not in behind and size not in plan.facts.values:
             where = "in terms of sizes, or a number for the shape; or, of a tensor T, name it with --set T.strides=…"
             plan.answer(size, f"say the {size} that {kernel.name} gets, {where}")
 
@@ -429,15 +511,15 @@ def _kernel_file(
         lines.append(
             f"runtime = {{ {', '.join(f'{key} = {toml_string(kind)}' for key, kind in plan.runtime.items())} }}"
         )
+    lines += _limits_line(plan)
     for tensor in sorted(plan.tensors, key=lambda one: one.output):
         lines += ["", *_tensor_lines(plan, tensor, known_keys)]
-    if plan.multiples:
-        lines += ["", "[operation.limits]"]
-        lines += [
-            f"{toml_key(size)} = {{ multiple = {by} }}  # {plan.remarks[f'{size} %']}"
-            for size, by in plan.multiples.items()
-        ]
-    lines += ["", "# Examples: nothing in the source says these values.", "[[shape]]", *_shape_lines(plan)]
+    said = (
+        "As the program has them without arguments"
+        if plan.facts.values
+        else "Examples: nothing in the source says them"
+    )
+    lines += ["", f"# {said}.", "[[shape]]", *_shape_lines(plan)]
     shared, instances = _instances(plan, kernel, launches)
     if shared:
         lines += ["", "[defaults]", *(_value_line(plan, key, value) for key, value in shared.items())]
@@ -453,12 +535,14 @@ def _tensor_lines(plan: _Plan, tensor: _Tensor, known_keys: Collection[str]) -> 
         return [*lines, "absent = true  # the kernel gets a null pointer, its default"]
     lines.append(_open_line("dtype", tensor.dtype, OpenQuestion("", tensor.dtype_text)))
     if tensor.sizes:
-        source = f"  # from {tensor.source}" if tensor.source else ""
+        source = f"  # {tensor.source}" if tensor.source else ""
         lines.append(f"sizes = {_array(tensor.sizes)}{source}")
     else:
         lines.append(_open_line("sizes", OPEN, plan.asked[tensor.name], in_array=True))
     if tensor.strides:
         lines.append(f"strides = {_array(tensor.strides)}")
+    if tensor.values:
+        lines.append(f"values = {toml_string(tensor.values)}")
     if tensor.in_out is not None:
         written = tensor.in_out if tensor.in_out != OPEN else None
         remark = plan.remarks.get(f"{tensor.name}.in_out")
@@ -485,39 +569,92 @@ def _open_line(key: str, value: str, question: OpenQuestion | None, *, in_array:
 
 
 def _shape_lines(plan: _Plan) -> list[str]:
-    given = {name: int(value) for name, value in plan.answers.items() if re.fullmatch(r"\d+", value)}
+    """`[[shape]]`: what the program has where it says that, else examples, each of which says so."""
+    known = {name: int(value) for name, value in plan.facts.values.items() if _NUMBER.fullmatch(value)}
+    given = {name: value for name, value in known.items() if name in plan.sizes and abs(value) <= INT32_MAX}
+    answered = {name: int(value) for name, value in plan.answers.items() if re.fullmatch(r"\d+", value)}
+    given |= answered
     extents = {name for one in plan.tensors for size in one.sizes for name in names_in(size)}
     apart = {name for one in plan.tensors for name in one.strides if name in plan.sizes} - extents
-    named = [size for size in plan.sizes if size not in plan.asked and size not in apart]
+    named = [size for size in plan.sizes if size in given or (size not in plan.asked and size not in apart)]
     values = example_sizes(named, given, [one.sizes for one in plan.tensors], plan.multiples)
     values |= stride_values([(one.sizes, one.strides) for one in plan.tensors if one.strides], values)
-    values |= {size: given[size] for size in plan.sizes if size in given}
-    plan.used |= given.keys() & values.keys()
-    lines = [
-        f"{toml_key(size)} = {values[size]}" if size in values else _open_line(toml_key(size), OPEN, plan.asked[size])
-        for size in plan.sizes
-    ]
+    plan.used |= answered.keys() & values.keys()
+    lines = []
+    for size in plan.sizes:
+        if size not in values:
+            lines.append(_open_line(toml_key(size), OPEN, plan.asked[size]))
+            continue
+        loop = plan.facts.loops.get(size)
+        example = "an example: the source does not say it" if plan.facts.values and size not in given else ""
+        said = loop if size in known and size not in answered else example
+        lines.append(f"{toml_key(size)} = {values[size]}{f'  # {said}' if said else ''}")
     for key, kind in plan.runtime.items():
         value = "false" if kind == "bool" else "1e-5" if "eps" in key.lower() else "1.0"
-        lines.append(f"{toml_key(key)} = {plan.answers.get(key, value)}")
+        value = plan.answers.get(key) or _scalar(plan.facts.values.get(key), kind) or value
+        lines.append(f"{toml_key(key)} = {value}")
         plan.used.add(key)
     return lines
+
+
+def _scalar(text: str | None, kind: str) -> str | None:
+    """A value of the program as TOML writes it."""
+    if text is None or (text in ("true", "false")) != (kind == "bool"):
+        return None
+    return text if kind == "bool" else repr(float(text))
+
+
+def _limits_line(plan: _Plan) -> list[str]:
+    """`limits`: what the program checks, the bounds of its loops, and what vectors in the kernel divide."""
+    limits = {name: dict(one) for name, one in plan.facts.limits.items()}
+    remarks = [plan.remarks[f"{size} %"] for size in plan.multiples if "multiple" not in limits.get(size, {})]
+    for size, by in plan.multiples.items():
+        known = limits.setdefault(size, {})
+        known["multiple"] = str(lcm(by, int(known.get("multiple", 1))))
+    tables = []
+    lines = set()
+    for name, one in limits.items():
+        if name not in plan.sizes or any(word not in plan.sizes for word in _words(one.get("max", ""))):
+            continue
+        words = [f"{key} = {value if key == 'multiple' else toml_string(value)}" for key, value in one.items()]
+        tables.append(f"{toml_key(name)} = {{ {', '.join(words)} }}")
+        lines |= {plan.facts.checked_at.get(name, 0), plan.facts.loop_lines.get(name, 0)} - {0}
+    if lines:
+        of = "line" if len(lines) == 1 else "lines"
+        remarks.insert(0, f"as {of} {join_names(map(str, sorted(lines)))} of the source")
+    said = f"  # {'; '.join(dict.fromkeys(remarks))}" if remarks else ""
+    return [f"limits = {{ {', '.join(tables)} }}{said}"] if tables else _limits_hint(plan)
+
+
+def _limits_hint(plan: _Plan) -> list[str]:
+    """A comment where the grid leaves the rest of a division to the kernel, which may take whole blocks alone."""
+    for one in elements(plan.parameters["Grid"]):
+        sizes = [name for name in dict.fromkeys(_words(one)) if name in plan.sizes]
+        if sizes and "/" in one and not re.search(r"\+|-\s*1\b|\b[A-Za-z_]\w*\s*\(", one):
+            return [
+                f"# The grid leaves out what `{one}` leaves. Where the kernel takes whole blocks alone, say so:",
+                f"# limits = {{ {toml_key(sizes[0])} = {{ multiple = … }} }}",
+            ]
+    return []
 
 
 def _instances(
     plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch]
 ) -> tuple[dict[str, str], list[tuple[str, dict[str, str]]]]:
     """Parameters that all instances have, and each instance's name and own values: one for each way in which the file
-    launches."""
+    launches what computes the same: template arguments that are no integers are the first's."""
     first = dict(plan.parameters)
-    types = [one.name for one in kernel.templates if one.is_type]
+    kinds = [one.name for one in kernel.templates if one.is_type or not is_size(one.kind)]
     found = [first]
     for launch in (_in_arguments(kernel, one) for one in launches[1:]):
         if (
             not launch.is_complete
             or launch.arguments != launches[0].arguments
-            or any(launch.templates.get(name) != first[name] for name in types)
+            or any(launch.templates.get(name, first[name]) != first[name] for name in kinds)
         ):
+            _note_other(
+                plan, launch, {name: launch.templates[name] for name in kinds if name in launch.templates}, first
+            )
             continue
         own = {**launch.templates, "Grid": launch.grid, "Block": launch.block, "SharedBytes": launch.shared}
         values = {key: plan.answers.get(key) or own.get(key) or value for key, value in first.items()}
@@ -535,6 +672,14 @@ def _instances(
         (name[:120], {key: values[key] for key in first if key in own_keys})
         for name, values in zip(names, found, strict=True)
     ]
+
+
+def _note_other(plan: _Plan, launch: KernelLaunch, given: Mapping[str, str], first: Mapping[str, str]) -> None:
+    """Say how a launch differs that is no instance: with it the kernel computes something else."""
+    words = [f"--set '{name}={value}'" for name, value in given.items() if value != first[name]]
+    text = f"line {launch.line} launches it otherwise, for a workspace of its own: {' '.join(words)}"
+    if words and launch.is_complete and text not in plan.notes:
+        plan.notes.append(text)
 
 
 def _value_line(plan: _Plan, key: str, value: str) -> str:
@@ -571,6 +716,7 @@ def _template(plan: _Plan, kernel: HipKernel, source: KernelSource) -> str:
         f"{used}{checks}{constants}{widths}"
         "    const dim3 grid({{ Grid }}), block({{ Block }});\n"
         "    if (!grid.x || !grid.y || !grid.z) return 0;\n"
+        f"{''.join(plan.copies)}"
         f"    {called}<<<grid, block, {{{{ SharedBytes }}}}, stream>>>(\n        {arguments});\n"
         "    return hipGetLastError();\n}\n"
     )

@@ -178,26 +178,28 @@ class IndexRanges:
                 return False
         return True
 
-    def _is_changed(self, name: str, start: int) -> bool:
+    def _is_changed(self, name: str, start: int, end: int | None = None) -> bool:
         pattern = rf"(?<![\w.]){re.escape(name)}\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--)\s*{re.escape(name)}\b"
-        return re.search(rf"{pattern}|\b{re.escape(name)}\s*(?:\+\+|--)", self._body[start:]) is not None
+        return re.search(rf"{pattern}|\b{re.escape(name)}\s*(?:\+\+|--)", self._body[start:end]) is not None
 
     def _bound(self, name: str, at: int, depth: int) -> Polynomial | None:
         """What a name is less than at an offset; the nearest condition counts."""
-        found: tuple[int, str] | None = None
-        for where, condition, negated in self._conditions(at):
+        found: tuple[int, str, int] | None = None
+        for where, condition, negated, end in self._conditions(at):
             for part in re.split(r"\|\|" if negated else r"&&", condition):
                 text = _limit(name, part.strip(" ()\n"), negated=negated) if "?" not in part else None
                 if text is not None and (found is None or where >= found[0]):
-                    found = (where, text)
+                    found = (where, text, end)
         if found is None:
             return None
+        if self._is_changed(name, found[2], at):
+            raise UnknownRangeError(name)
         bound = self.value(found[1], found[0], depth)
         if any(one.startswith("@") for one in bound.names):
             raise UnknownRangeError(found[1])
         return bound
 
-    def _conditions(self, at: int) -> Iterator[tuple[int, str, bool]]:
+    def _conditions(self, at: int) -> Iterator[tuple[int, str, bool, int]]:
         """Conditions that hold at an offset, and those after which the function or loop goes on only if they do not."""
         body = self._body
         for found in _HEADER.finditer(body, 0, at):
@@ -209,18 +211,18 @@ class IndexRanges:
             condition = parts[1] if found[1] == "for" and len(parts) == 3 else inside
             last = _statement_end(body, end + 1)
             if at < last:
-                yield found.start(), condition, False
+                yield found.start(), condition, False, end
             elif (
                 found[1] == "if"
                 and "&&" not in condition
                 and re.match(r"[\s{]*(?:return|continue|break)\s*;", body[end + 1 : last])
                 and self._is_in_scope(last, at)
             ):
-                yield found.start(), condition, True
+                yield found.start(), condition, True, end
         statement = max(body.rfind(character, 0, at) for character in ";{}") + 1
         for chosen in re.finditer(r"(?:=|\(|^|\breturn)\s*([^=;?()]*[<>][^=;?]*)\?(?!=)", body[statement:at]):
             if ":" not in body[statement + chosen.end() : at].replace("::", ""):
-                yield statement + chosen.start(1), chosen[1], False
+                yield statement + chosen.start(1), chosen[1], False, at
 
 
 def _statement_end(body: str, at: int) -> int:

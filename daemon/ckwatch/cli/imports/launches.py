@@ -14,20 +14,18 @@ from math import lcm
 from ckwatch.cli.imports.callers import bindings, dispatched_type, function_start, pointee
 from ckwatch.cli.imports.hip_kernels import HipKernel, KernelParameter, Launch
 from ckwatch.cli.imports.hip_types import element_type, is_size, runtime_type
+from ckwatch.cli.imports.host_code import CAST, HostCode
+from ckwatch.cli.imports.program_facts import ProgramFacts, program_facts
 from ckwatch.cli.imports.source_text import closing, elements, one_line
 
 _DEPTH = 8
 _MACRO = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(?:\(([^)]*)\))?")
 _NAME = re.compile(r"(?<![\w.])(?<!->)(?<!::)[A-Za-z_]\w*(?!\w)(?!\s*(?:::|\())")
 _MEMBER = re.compile(r"(?<=[\w)\]])\s*(?:\.(?!\d)|->)")
-_INTEGER = (
-    r"(?:u?int(?:8|16|32|64)_t|(?:std::)?size_t|(?:unsigned|signed)(?:\s+(?:int|long|short))?|int|uint|auto"
-    r"|long(?:\s+long)?(?:\s+int)?)"
-)
 _KEPT = frozenset(
     ("true", "false", "sizeof", "int", "unsigned", "float", "double", "long", "size_t", "bool", "dim3", "nullptr")
 )
-_CAST = re.compile(r"\(\s*(?:const\s+)?[\w:]+\s*\)\s*(?=[\w(])|\bstatic_cast\s*<[^<>]*>")
+_CALL = re.compile(r"\b(?!sizeof\b|dim3\b)[A-Za-z_]\w*\s*\(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +45,7 @@ class KernelLaunch:
     templates: Mapping[str, str]
     sizes: tuple[str, ...]
     why: Mapping[str, str] = field(default_factory=dict)
+    facts: ProgramFacts = field(default_factory=ProgramFacts)
     arguments: Mapping[str, str] = field(default_factory=dict)
     choices: Mapping[str, str] = field(default_factory=dict)
     multiples: Mapping[str, int] = field(default_factory=dict)
@@ -82,7 +81,9 @@ def kernel_launch(
     """Say a launch in the kernel's own terms; `code` is the masked `text`. `bound` are meanings of names that the
     function which launches gets from a caller."""
     region = _region(launch.code or text, launch.code or code, launch.start)
-    scope = _Scope(region, kernel, launch, bound or {}, code)
+    host = HostCode(launch.code or text, launch.code or code, region, launch.start)
+    facts = program_facts(host, kernel, launch)
+    scope = _Scope(host, kernel, launch, bound or {}, code, facts)
     why: dict[str, str] = {}
 
     def said(key: str, expression: str) -> str | None:
@@ -111,7 +112,18 @@ def kernel_launch(
     chosen = {name: f"line {launch.line} is in {macro}, which has more types" for name, macro in scope.choices.items()}
     multiples, checks = scope.multiples()
     return KernelLaunch(
-        launch.line, grid, block, shared, templates, tuple(scope.sizes), why, arguments, chosen, multiples, checks
+        launch.line,
+        grid,
+        block,
+        shared,
+        templates,
+        tuple(scope.sizes),
+        why,
+        facts,
+        arguments,
+        chosen,
+        multiples,
+        checks,
     )
 
 
@@ -139,20 +151,30 @@ def _region(text: str, code: str, start: int) -> str:
 class _Scope:
     """The names at a launch."""
 
-    def __init__(self, region: str, kernel: HipKernel, launch: Launch, bound: Mapping[str, str], code: str) -> None:
-        self._region = region
-        self._visible = _without_closed_blocks(region)
+    def __init__(
+        self,
+        host: HostCode,
+        kernel: HipKernel,
+        launch: Launch,
+        bound: Mapping[str, str],
+        code: str,
+        facts: ProgramFacts,
+    ) -> None:
+        self._host = host
+        self._region = region = host.region
+        self._visible = host.open
         self._bound = dict(bound)
         self._known = {word for value in bound.values() for word in re.findall(r"\w+", value)}
         self._code = code
         self._kernel = kernel
         self._launch = launch
-        self.sizes: dict[str, None] = {}
+        self.sizes: dict[str, None] = dict(facts.sizes)
         self.choices: dict[str, str] = {}
         self._takes_sizes = False
+        self._typed = False
         self._passed: dict[str, str] = {}
         for parameter, given in zip(kernel.parameters, launch.arguments, strict=False):
-            plain = _CAST.sub("", given).strip(" ()")
+            plain = CAST.sub("", given).strip(" ()")
             if _is_argument(parameter) and not parameter.pointers and re.fullmatch(r"[A-Za-z_]\w*", plain):
                 self._passed.setdefault(plain, parameter.name)
         for one, given in zip(kernel.templates, launch.templates or (), strict=False):
@@ -212,8 +234,6 @@ class _Scope:
             if len(declared) != 1:
                 raise _UnknownError(f"`{text}` has no value that is written out")
             text = one_line(declared[0])
-        if text.startswith("{"):
-            text = parameter.type + text
         return self._said(text, 0)
 
     def expression(self, text: str, *, triple: bool, sizes: bool) -> str:
@@ -223,7 +243,12 @@ class _Scope:
         text = one_line(text)
         if triple:
             text = self._triple(text)
-        return ", ".join(_unwrapped(self._said(one, 0)) for one in elements(text))
+        self._typed = False
+        said = [_unwrapped(self._said(one, 0)) for one in elements(text)]
+        if any(_CALL.search(one) for one in said):  # a template or an overload may want the host's own types
+            self._typed = True
+            said = [_unwrapped(self._said(one, 0)) for one in elements(text)]
+        return ", ".join(said)
 
     def multiples(self) -> tuple[dict[str, int], tuple[str, ...]]:
         """Numbers that divide sizes by a check such as `n % 8 == 0`, and checks whose number is not known."""
@@ -289,49 +314,35 @@ class _Scope:
     def _name(self, name: str, depth: int, *, constant: bool) -> str:
         if name in _KEPT or name.endswith("_t") or (constant and name in self._known):
             return name
-        if element_type(name) is not None and not self._declares(name):
+        if element_type(name) is not None and not self._host.declares_integer(name):
             return name
         if name in self._bound:
             return self._bound[name]
+        kind = self._host.type_of(name) if self._typed and not constant else ""
         if name in self._passed and not constant:
-            return self._passed[name]
+            return f"({kind}){self._passed[name]}" if kind else self._passed[name]
+        if name in self.sizes and not constant:
+            return f"({kind}){name}" if kind else name
         if name in self._given:
             raise _UnknownError(f"`{name}` is given to the code around it")
-        if name.isupper() and not self._declares(name):
+        if name.isupper() and not self._host.declares_integer(name):
             return name
-        initial = self._initial(name)
+        initial = self._host.definition(name)
         if initial is not None and depth < _DEPTH:
             try:
                 before = dict(self.sizes)
-                return _wrapped(self._said(initial, depth + 1, constant=constant))
+                said = _wrapped(self._said(initial, depth + 1, constant=constant))
+                return f"({kind}){said}" if kind else said
             except _UnknownError:
                 self.sizes = before
         if constant:
             raise _UnknownError(f"`{name}` is not written out")
-        if name not in self.sizes and not (self._takes_sizes and self._is_integer(name)):
+        if name not in self.sizes and not (self._takes_sizes and self._host.declares_integer(name)):
             raise _UnknownError(f"`{name}` is no argument of the kernel")
         if name in self._taken:
             raise _UnknownError(f"`{name}` is not the kernel's `{name}` there")
         self.sizes[name] = None
-        return name
-
-    def _declares(self, name: str) -> bool:
-        return re.search(rf"\b{_INTEGER}\s+(?:const\s+)?{re.escape(name)}\b", self._visible) is not None
-
-    def _initial(self, name: str) -> str | None:
-        """The only value of a variable; None where it has several, or none that is written out."""
-        pattern = rf"\b{_INTEGER}\s+(?:const\s+)?{re.escape(name)}\s*(?:=(?!=)\s*([^;]+);|[({{]([^;]+)[)}}]\s*;)"
-        found = re.findall(pattern, self._visible)
-        others = re.findall(
-            rf"(?<![\w.]){re.escape(name)}\s*(?:[-+*/%]|<<|>>)?=(?!=)|\+\+\s*{re.escape(name)}\b|\b{re.escape(name)}\s*\+\+",
-            self._assigning(name),
-        )
-        if len(found) != 1 or len(others) > bool(found[0][0]):
-            return None
-        return one_line(found[0][0] or found[0][1])
-
-    def _is_integer(self, name: str) -> bool:
-        return re.search(rf"\b{_INTEGER}(?:\s+const)?\s+{re.escape(name)}\b", self._visible) is not None
+        return f"({kind}){name}" if kind else name
 
 
 def _is_argument(one: KernelParameter) -> bool:

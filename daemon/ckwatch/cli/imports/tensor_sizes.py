@@ -18,7 +18,7 @@ from ckwatch.cli.imports.source_text import closing, elements, one_line
 from ckwatch.model.tensors import names_in, parse_size
 
 _DEPTH = 4
-_LOADS = re.compile(r"\b(?:\w*(?:LDG|ldg)|__builtin_nontemporal_load|__ldcs|__ldcg)\s*\(\s*&?$")
+_LOADS = re.compile(r"\b(?:\w*(?:LDG|ldg)|__builtin_nontemporal_load|__ldcs|__ldcg|atomic\w+)\s*\(\s*&?$")
 _ALIAS = re.compile(
     r"\s*(?:(?:const|constexpr|static)\s+)*(?P<type>auto|[A-Za-z_][\w:]*(?:<[^;=]*>)?)(?:\s+const)?\s*(?P<star>\*)?\s*"
     r"(?:const\s+)?(?:\w*(?:restrict|RESTRICT)\w*\s+)?(?P<name>\w+)\s*=\s*(?P<value>.*)",
@@ -40,6 +40,21 @@ class TensorSizes:
     strides: tuple[str, ...] = ()
     source: str = ""
     multiples: Mapping[str, int] = field(default_factory=dict)
+
+    def has_elements_of(self, other: TensorSizes, names: Collection[str]) -> bool:
+        """Return True where both have as many elements, without gaps."""
+        ranges = IndexRanges("", {name: Polynomial.of(name) for name in names}, [None] * 3, [None] * 3)
+
+        def count(sizes: Sequence[str]) -> Polynomial:
+            found = Polynomial.of(1)
+            for one in sizes:
+                found *= ranges.value(one, 0)
+            return found
+
+        try:
+            return not self.strides and count(self.sizes) == count(other.sizes)
+        except UnknownRangeError:
+            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +165,7 @@ class IndexedBody:
             if parse_size(text) is None or not set(names_in(text)) <= self.names:
                 raise UnknownRangeError(text)
         line = self.line + self.body.count("\n", 0, furthest.at)
-        return TensorSizes(words, apart, f"`{furthest.text}` in line {line}", multiples)
+        return TensorSizes(words, apart, f"from `{furthest.text}` in line {line}", multiples)
 
     def _whole(self, size: Polynomial, multiples: dict[str, int]) -> str:
         """The size without a division that its factor undoes, which leaves a size that is a multiple."""
@@ -237,7 +252,7 @@ def commented_sizes(note: str, name: str, names: Collection[str], rest: str | No
         if f"{name}_stride" in names and len(known) > 1:
             inner = [" * ".join(_grouped(size) for size in known[at + 1 :]) for at in range(1, len(known) - 1)]
             strides = (f"{name}_stride", *inner, "1")
-        found.append((len(unknown), TensorSizes(known, strides, f"the comment {one[0]}")))
+        found.append((len(unknown), TensorSizes(known, strides, f"from the comment {one[0]}")))
     return min(found, key=lambda one: one[0])[1] if found else None
 
 

@@ -102,7 +102,18 @@ struct Tensor {
     bool defined() const { return true; }
     bool has_value() const { return true; }
     Tensor contiguous() const { return *this; }
-    Tensor flatten() const { return *this; }
+    template <typename... T>
+    Tensor flatten(const T&...) const { return *this; }
+    template <typename... T>
+    Tensor squeeze(const T&...) const { return *this; }
+    template <typename... T>
+    Tensor unsqueeze(const T&...) const { return *this; }
+    template <typename... T>
+    Tensor slice(const T&...) const { return *this; }
+    Tensor clone() const { return *this; }
+    Tensor& zero_() { return *this; }
+    Tensor& fill_(const Any&) { return *this; }
+    Tensor& copy_(const Tensor&) { return *this; }
     Tensor t() const { return *this; }
     Tensor transpose(int64_t, int64_t) const { return *this; }
     Tensor view(const Any&) const { return *this; }
@@ -138,8 +149,11 @@ template <typename... T>
 Tensor empty(const T&...) { return {}; }
 inline Tensor empty(std::initializer_list<int64_t>, const c10::Any& = {}) { return {}; }
 inline Tensor zeros(std::initializer_list<int64_t>, const c10::Any& = {}) { return {}; }
-inline Tensor empty_like(const Tensor&) { return {}; }
-inline Tensor zeros_like(const Tensor&) { return {}; }
+template <typename... T>
+Tensor empty_like(const Tensor&, const T&...) { return {}; }
+template <typename... T>
+Tensor zeros_like(const Tensor&, const T&...) { return {}; }
+inline Tensor from_blob(const void*, std::initializer_list<int64_t>, const c10::Any& = {}) { return {}; }
 
 inline c10::Device device_of(const Tensor&) { return {}; }
 
@@ -185,9 +199,9 @@ struct CppTypeToScalarType {};
 
 using at::device_of;
 
-#define TORCH_CHECK(...) ((void)0)
-#define TORCH_CHECK_NOT_IMPLEMENTED(...) ((void)0)
-#define TORCH_INTERNAL_ASSERT(...) ((void)0)
+#define TORCH_CHECK(...) {}  // as PyTorch's, it needs no semicolon
+#define TORCH_CHECK_NOT_IMPLEMENTED(...) {}
+#define TORCH_INTERNAL_ASSERT(...) {}
 #define AT_ASSERT(...) ((void)0)
 #define AT_ERROR(...) ((void)0)
 #define AT_CUDA_CHECK(...) ((void)0)
