@@ -15,6 +15,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.system.async_processes import ExitReason, ProcessResult, run_process
 from ckwatch.verification import library as module
 from ckwatch.verification.library import COMPILE_FLAGS, KEPT, LIBRARY, build_library
+from helpers.kept_builds import FOLDER
 from references.wave_emulator import ALL_ARCHITECTURES, LANES, WaveEmulator, WaveState, recorded
 
 DATA = Path(__file__).parent.parent / "data" / "instructions"
@@ -125,19 +126,21 @@ async def test_failures_are_told(tmp_path: Path, programs: dict[str, str]) -> No
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
-async def test_what_gcc_builds_computes_the_same(tmp_path: Path, emulator: WaveEmulator) -> None:
+async def test_what_gcc_builds_computes_the_same(emulator: WaveEmulator) -> None:
     """All other tests run what clang builds, where there is a toolchain."""
 
     async def unoptimised(arguments: list[str], **options: Any) -> ProcessResult:  # which takes a fifth of the time
         return await run_process(["-O0" if one == "-O3" else one for one in arguments], **options)
 
-    (tmp_path / "bin").mkdir()
-    clang, gcc = (tmp_path / "bin" / name for name in ("clang", "gcc"))
+    kept = FOLDER / "emulator-by-gcc"  # which is built once for all runs, as that of users is
+    clang, gcc = (kept / "bin" / name for name in ("clang", "gcc"))
+    clang.parent.mkdir(parents=True, exist_ok=True)
     clang.write_text("#!/bin/sh\nexit 1\n")
     clang.chmod(0o755)
+    gcc.unlink(missing_ok=True)
     gcc.symlink_to(str(shutil.which("gcc")))
     environment = os.environ | {"PATH": f"{gcc.parent}:{os.defpath}"}
-    other = WaveEmulator(await build_library(tmp_path / "emulator", clang, environment=environment, launch=unoptimised))
+    other = WaveEmulator(await build_library(kept / "built", clang, environment=environment, launch=unoptimised))
     random = np.random.default_rng(1)
     for arch in ALL_ARCHITECTURES:
         lines = [line for line in recorded(DATA, arch) if re.match("v_(?!mfma|smfmac|wmma|swmmac)", line)]

@@ -7,6 +7,7 @@ and reports once over that pipe whether it started.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -70,12 +71,16 @@ def _serve(root: Path, idle_exit_s: float | None, on_ready: Callable[[], None]) 
 
     if owner(endpoint_of(root)) is not None:  # known before what takes long to import
         return TAKEN
-    from functools import partial
+    gc.disable()  # nothing that an import makes is garbage; collecting meanwhile takes a sixth of the time
+    try:
+        from functools import partial
 
-    import anyio
+        import anyio
 
-    from ckwatch.engine.bootstrap import open_engine
-    from ckwatch.server.daemon import run_daemon
+        from ckwatch.engine.bootstrap import open_engine
+        from ckwatch.server.daemon import run_daemon
+    finally:
+        gc.enable()
 
     return anyio.run(partial(run_daemon, root, open_engine=open_engine, idle_exit_s=idle_exit_s, on_ready=on_ready))
 
