@@ -486,7 +486,8 @@ template <template <typename> typename GemmConfig> int run_gemm_example() {
     ck_tile::GemmHostArgs args = {a_buf.GetDeviceBuffer(), b_buf.GetDeviceBuffer(), c_buf.GetDeviceBuffer(), kbatch,
                                   M, N, K, stride_A, stride_B, stride_C};
 }
-int main() { int N = 512; return run_gemm_example<ConfigWide>(); }
+template <typename ADataType> int with_type() { return run_gemm_example<ConfigWide>(); }
+int main() { int N = 512; return with_type<ck_tile::half_t>(); }
 """
 
 
@@ -503,6 +504,7 @@ def test_constants_of_a_ck_tile_program_are_parameters(folder: Path) -> None:
     assert "K_Warp_Tile = warp_tile<T>();" in template
     assert "ConfigWide<{{ dtype(X) }}>" in template
     assert "struct Unused" not in template
+    assert "using ADataType" not in template
     assert not [one for one in load_workspace(folder / "ws").diagnostics if one.severity.name == "ERROR"]
 
 
