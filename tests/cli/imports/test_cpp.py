@@ -326,6 +326,11 @@ def test_an_epilogue_that_is_not_translated_is_left_open(folder: Path, capsys: C
             PLAIN.replace("PipelineVersion::v2", "PipelineVersion::v3"),
             "PipelineVersion of Composable Kernel in headers has no v3",
         ),
+        (
+            "using Op = ck::tensor_operation::device::DeviceProduct<int>;\n"
+            "using F = ck::tensor_operation::device::instance::DeviceOperationInstanceFactory<Op>;",
+            "it takes instances from CK's library: `ckwatch import ck4inductor`",
+        ),
         ("__global__ void scale(float* y) {}", "`ckwatch import hip program.cpp` takes those"),
         (PLAIN.replace("DeviceProduct_Xdl", "DeviceProduct_Xdk"), "program.cpp:12: Composable Kernel in headers"),
         (PLAIN.replace("GemmDefault,\n", "GemmDefault, 1, 2,\n"), "takes 15 to 16 template arguments, not 18"),
@@ -363,12 +368,15 @@ def test_operations_that_differ_in_parameters_are_instances(folder: Path) -> Non
     run(text, "--operation", "Smal", "--force", status=2)
 
 
-def test_only_operations_that_are_used_count(folder: Path) -> None:
+def test_only_operations_that_are_used_count(folder: Path, capsys: Capture) -> None:
     second = PLAIN[PLAIN.index("\nusing DeviceGemm") : PLAIN.index('#include "run.inc"')].replace(
         "DeviceGemm", "Unused"
     )
     run(PLAIN.replace('#include "run.inc"', second.replace("block, 32", "64, 16") + '#include "run.inc"'))
     assert [one["name"] for one in kernel_file()["instance"]] == ["DeviceGemm"]
+    assert "not used by the program: Unused;" in capsys.readouterr().out
+    run(Path("program.cpp").read_text(), "--operation", "Unused", "--force")
+    assert [(one["name"], one["KPerBlock"]) for one in kernel_file()["instance"]] == [("Unused", 16)]
 
 
 def test_json(folder: Path, capsys: Capture) -> None:
