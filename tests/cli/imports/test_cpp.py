@@ -326,6 +326,11 @@ def test_an_epilogue_that_is_not_translated_is_left_open(folder: Path, capsys: C
             PLAIN.replace("PipelineVersion::v2", "PipelineVersion::v3"),
             "PipelineVersion of Composable Kernel in headers has no v3",
         ),
+        (
+            "using Op = ck::tensor_operation::device::DeviceProduct<int>;\n"
+            "using F = ck::tensor_operation::device::instance::DeviceOperationInstanceFactory<Op>;",
+            "it takes instances from CK's library: `ckwatch import ck4inductor`",
+        ),
         ("__global__ void scale(float* y) {}", "`ckwatch import hip program.cpp` takes those"),
         (PLAIN.replace("DeviceProduct_Xdl", "DeviceProduct_Xdk"), "program.cpp:12: Composable Kernel in headers"),
         (PLAIN.replace("GemmDefault,\n", "GemmDefault, 1, 2,\n"), "takes 15 to 16 template arguments, not 18"),
@@ -363,12 +368,15 @@ def test_operations_that_differ_in_parameters_are_instances(folder: Path) -> Non
     run(text, "--operation", "Smal", "--force", status=2)
 
 
-def test_only_operations_that_are_used_count(folder: Path) -> None:
+def test_only_operations_that_are_used_count(folder: Path, capsys: Capture) -> None:
     second = PLAIN[PLAIN.index("\nusing DeviceGemm") : PLAIN.index('#include "run.inc"')].replace(
         "DeviceGemm", "Unused"
     )
     run(PLAIN.replace('#include "run.inc"', second.replace("block, 32", "64, 16") + '#include "run.inc"'))
     assert [one["name"] for one in kernel_file()["instance"]] == ["DeviceGemm"]
+    assert "not used by the program: Unused;" in capsys.readouterr().out
+    run(Path("program.cpp").read_text(), "--operation", "Unused", "--force")
+    assert [(one["name"], one["KPerBlock"]) for one in kernel_file()["instance"]] == [("Unused", 16)]
 
 
 def test_json(folder: Path, capsys: Capture) -> None:
@@ -486,7 +494,8 @@ template <template <typename> typename GemmConfig> int run_gemm_example() {
     ck_tile::GemmHostArgs args = {a_buf.GetDeviceBuffer(), b_buf.GetDeviceBuffer(), c_buf.GetDeviceBuffer(), kbatch,
                                   M, N, K, stride_A, stride_B, stride_C};
 }
-int main() { int N = 512; return run_gemm_example<ConfigWide>(); }
+template <typename ADataType> int with_type() { return run_gemm_example<ConfigWide>(); }
+int main() { int N = 512; return with_type<ck_tile::half_t>(); }
 """
 
 
@@ -503,6 +512,7 @@ def test_constants_of_a_ck_tile_program_are_parameters(folder: Path) -> None:
     assert "K_Warp_Tile = warp_tile<T>();" in template
     assert "ConfigWide<{{ dtype(X) }}>" in template
     assert "struct Unused" not in template
+    assert "using ADataType" not in template
     assert not [one for one in load_workspace(folder / "ws").diagnostics if one.severity.name == "ERROR"]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ckwatch.cli.imports.ck_headers import CkHeaders, CkParameter, ClassTemplate, Interface
 from ckwatch.cli.imports.cpp_program import CppProgram, arguments_of
 from ckwatch.cli.imports.hip_types import element_type
+from ckwatch.cli.imports.source_text import closing
 from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.problems import did_you_mean, join_names
@@ -60,52 +61,59 @@ class ProgramOperation:
         return tuple(one for one in self.arguments if one.value is not None)
 
 
-def device_operations(program: CppProgram, headers: CkHeaders) -> list[ProgramOperation]:
-    """Device operations that have a name in the program, those first that its functions use.
+@dataclass(frozen=True, slots=True)
+class Instantiation:
+    """A device operation as the program instantiates it: its names, the type, and the offset of the first name.
 
-    Raises CkwatchError for one that these headers do not have as the program instantiates it.
+    `used` is the name by which a function uses it, if one does.
     """
-    included = [one.name for one in program.includes]
-    found: list[ProgramOperation] = []
-    for name, called, offset in _instantiations(program):
-        short = called.partition("<")[0].rstrip().rpartition("::")[2]
-        place = program.place(offset)
-        template = headers.class_template(short, included)
-        if template is None:
-            if _DEVICE in called.partition("<")[0]:
-                raise CkwatchError(
-                    f"{place}: Composable Kernel {headers.version} has no {short}",
-                    did_you_mean(short, headers.names()) or None,
-                )
-            continue
-        interface = headers.interface(template)
-        if interface is not None:
-            found.append(_operation(program, name, place, called, template, interface, headers))
-    return found
+
+    names: tuple[str, ...]
+    called: str
+    offset: int
+    used: str | None
+
+    @property
+    def name(self) -> str:
+        """The name that it is called by."""
+        return self.used or self.names[0]
 
 
-def _instantiations(program: CppProgram) -> list[tuple[str, str, int]]:
-    """Aliases of device operations: the name, what it stands for, and the offset; names of other names are left out."""
-    found: dict[str, tuple[str, str, int]] = {}
+def instantiations(program: CppProgram, headers: CkHeaders) -> list[Instantiation]:
+    """The device operations that have names in a program, in its order."""
+    found: dict[str, tuple[list[str], int]] = {}
     for name, definitions in program.definitions.items():
         for one in definitions:
             if one.kind not in ("using", "typedef") or not re.search(r"\bDevice\w+", one.value):
                 continue
-            if one.parameters:
-                for use in _uses(program, name, one.end):
-                    found.setdefault(use[1], use)
-                continue
-            called = program.resolved(one.value)
-            if re.match(r"(?:\w+::)*Device\w+\s*<", called):
-                before = found.get(called)
-                if before is None or _is_plain(one.value):
-                    found[called] = (name if before is None or _used(program, name) else before[0], called, one.start)
-    used = [one for one in found.values() if _used(program, one[0])]
-    return sorted(used or found.values(), key=lambda one: one[2])
+            uses = _uses(program, name, one.end) if one.parameters else [(program.resolved(one.value), one.start)]
+            for called, offset in uses:
+                short = called.partition("<")[0].rstrip().rpartition("::")[2]
+                if not re.match(r"(?:\w+::)*Device\w+\s*<", called):
+                    continue
+                if f"{_DEVICE}::{short}" in called.partition("<")[0] or headers.class_template(short) is not None:
+                    found.setdefault(called, ([], offset))[0].append(name)
+    made = []
+    for called, (names, offset) in found.items():
+        used = next((name for name in names if _used(program, name)), None)
+        made.append(Instantiation(tuple(dict.fromkeys(names)), called, offset, used))
+    return sorted(made, key=lambda one: one.offset)
 
 
-def _is_plain(text: str) -> bool:
-    return re.fullmatch(r"\w+", text) is not None
+def device_operation(program: CppProgram, headers: CkHeaders, one: Instantiation, name: str) -> ProgramOperation | None:
+    """The device operation of an instantiation; None where it has no interface.
+
+    Raises CkwatchError for one that these headers do not have as the program instantiates it.
+    """
+    short = one.called.partition("<")[0].rstrip().rpartition("::")[2]
+    place = program.place(one.offset)
+    template = headers.class_template(short, [header.name for header in program.includes])
+    if template is None:
+        raise CkwatchError(
+            f"{place}: Composable Kernel {headers.version} has no {short}", did_you_mean(short, headers.names()) or None
+        )
+    interface = headers.interface(template)
+    return None if interface is None else _operation(program, name, place, one.called, template, interface, headers)
 
 
 def _used(program: CppProgram, name: str) -> bool:
@@ -115,18 +123,14 @@ def _used(program: CppProgram, name: str) -> bool:
     return any(start <= at < end for at in uses for start, end in inside)
 
 
-def _uses(program: CppProgram, name: str, after: int) -> list[tuple[str, str, int]]:
-    """Uses of an alias template, with all arguments."""
-    from ckwatch.cli.imports.source_text import closing
-
+def _uses(program: CppProgram, name: str, after: int) -> list[tuple[str, int]]:
+    """The types behind uses of an alias template, and their offsets."""
     found = []
     for use in re.finditer(rf"\b{re.escape(name)}\s*<", program.code[after:]):
         start = after + use.start()
         end = closing(program.code, after + use.end() - 1)
         if end > 0:
-            called = program.resolved(program.code[start : end + 1])
-            if re.match(r"(?:\w+::)*Device\w+\s*<", called):
-                found.append((name, called, start))
+            found.append((program.resolved(program.code[start : end + 1]), start))
     return found
 
 

@@ -13,7 +13,7 @@ from ckwatch.cli.imports.ck_convolutions import convolution_text
 from ckwatch.cli.imports.ck_gemms import OperationText, gemm_text
 from ckwatch.cli.imports.ck_headers import CkHeaders
 from ckwatch.cli.imports.ck_open import open_text
-from ckwatch.cli.imports.ck_operations import ProgramOperation, device_operations
+from ckwatch.cli.imports.ck_operations import ProgramOperation, device_operation, instantiations
 from ckwatch.cli.imports.ck_rows import rows_text
 from ckwatch.cli.imports.ck_tile_gemm import tile_gemm
 from ckwatch.cli.imports.ck_workspace import headers_needed, imported_operation, kernel_names
@@ -49,10 +49,11 @@ def run(options: argparse.Namespace) -> int:
         if header.quoted and not header.name.startswith(_LIBRARIES) and not headers.has(header.name):
             where = f"{header.file}:{header.line}"
             raise CkwatchError(f"{where}: there is no {header.name}", "-I gives the folder that it is in")
-    operations = _chosen(options, program, device_operations(program, headers))
+    operations, notes = _operations(options, program, headers)
     for one in operations:
         _refuse_missing(program, headers, one)
     made = _imported(program, headers, operations, [f"-D{one}" for one in options.define])
+    made[0].notes.extend(notes)
     return _write(options, made)
 
 
@@ -104,25 +105,32 @@ def _headers(options: argparse.Namespace, folders: Sequence[Path]) -> CkHeaders:
     return CkHeaders(toolchain.ck.folder, toolchain.ck.version or f"in {toolchain.ck.folder}")
 
 
-def _chosen(
-    options: argparse.Namespace, program: CppProgram, operations: list[ProgramOperation]
-) -> list[ProgramOperation]:
+def _operations(
+    options: argparse.Namespace, program: CppProgram, headers: CkHeaders
+) -> tuple[list[ProgramOperation], list[str]]:
+    """The operations that are named; else those that the program uses, and a note on the others."""
+    known = instantiations(program, headers)
+    names = list(dict.fromkeys(name for one in known for name in one.names))
+    for name in options.operation:
+        if name not in names:
+            shown = f"{did_you_mean(name, names)}there are {join_names(names)}" if names else _advice(program)
+            raise CkwatchError(f"{options.file} has no device operation `{name}`", shown)
+    wanted = [(one, name) for one in known for name in one.names if name in options.operation]
+    notes = []
+    if not wanted:
+        wanted = [(one, one.name) for one in known if one.used] or [(one, one.name) for one in known]
+        if others := [one.name for one in known if one not in [chosen for chosen, _ in wanted]]:
+            notes.append(f"not used by the program: {join_names(others)}; --operation NAME takes another")
+    found = [device_operation(program, headers, one, name) for one, name in wanted]
+    operations = [one for one in found if one is not None]
     if not operations:
         raise CkwatchError(f"{options.file} {_WITHOUT_OPERATION}", _advice(program))
-    if not options.operation:
-        return operations
-    chosen = [one for one in operations if one.name in options.operation]
-    for name in options.operation:
-        if name not in {one.name for one in operations}:
-            known = [one.name for one in operations]
-            raise CkwatchError(
-                f"{options.file} has no device operation `{name}`",
-                f"{did_you_mean(name, known)}there are {join_names(known)}",
-            )
-    return chosen
+    return operations, notes
 
 
 def _advice(program: CppProgram) -> str | None:
+    if re.search(r"\bDeviceOperationInstanceFactory\b", program.code):
+        return "it takes instances from CK's library: `ckwatch import ck4inductor` writes kernel files of those"
     if re.search(r"\b__global__\b", program.code):
         return f"it has `__global__` functions: `ckwatch import hip {program.path}` takes those"
     if re.search(r"\bDevice\w+\s*<|=\s*(?:\w+::)*Device\w+", masked(read_source(program.path))):

@@ -204,7 +204,9 @@ def _instantiated(code: str, definitions: Mapping[str, Sequence[CppDefinition]])
                 name = parameter.partition("=")[0]
                 if name.isidentifier() and name != text and name not in found and "::" + "Rank_" not in text:
                     written = f"using {name} = {text};"
-                    found[name] = CppDefinition(name, "using", written, text, (), function.start, function.start)
+                    found[name] = CppDefinition(
+                        name, "using", written, text, (), function.start, function.start, local=True
+                    )
     return list(found.values())
 
 
