@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from ckwatch.cli import main
-from ckwatch.cli.imports.hip_kernels import Access, hip_kernels
+from ckwatch.cli.imports.hip_kernels import hip_kernels
 from ckwatch.cli.imports.hip_types import ElementType, element_type, is_size, runtime_type
-from ckwatch.cli.imports.launches import kernel_launch
+from ckwatch.cli.imports.launches import kernel_launch, kernel_launches
 from ckwatch.cli.imports.missing_headers import stand_ins
+from ckwatch.cli.imports.pointer_uses import Access
 from ckwatch.cli.imports.source_text import closing, elements, masked
 from ckwatch.model.errors import ToolchainError
 from ckwatch.workspace.loading import load_workspace
@@ -73,7 +74,7 @@ def test_signatures_are_read_from_the_text() -> None:
         ("negate", "bool", 0, False),
     ]  # fmt: skip
     assert [one.note for one in scale.parameters] == ["[rows, n]", "[rows, n]", "", "", ""]
-    assert [one.access for one in add.parameters[:2]] == [Access.UPDATE, Access.READ]
+    assert [one.access for one in add.parameters[:2]] == [Access.BOTH, Access.READ]
 
 
 @pytest.mark.parametrize(
@@ -82,20 +83,40 @@ def test_signatures_are_read_from_the_text() -> None:
         ("p[i] = 1;", Access.WRITE),
         ("x = p[i];", Access.READ),
         ("p[i] == 1;", Access.READ),
-        ("p[i] *= 2;", Access.UPDATE),
-        ("++p[i];", Access.UPDATE),
+        ("p[i] *= 2;", Access.BOTH),
+        ("++p[i];", Access.BOTH),
         ("p += i; p[0] = 1;", Access.WRITE),
-        ("atomicAdd(&p[i], 1);", Access.UPDATE),
-        ("p[i] = 2 * p[i];", Access.UPDATE),
-        ("p[i] = 1; x = p[j];", Access.BOTH),
+        ("atomicAdd(&p[i], 1);", Access.BOTH),
+        ("p[i] = 2 * p[i];", Access.BOTH),
+        ("p[i] = 1; x = p[j];", Access.OWN),
         ("q = p;", Access.UNKNOWN),
         ("f(&p[i]);", Access.UNKNOWN),
-        ("*p = 1;", Access.UNKNOWN),
+        ("g(p[i]);", Access.UNKNOWN),
+        ("p[i] = 1; g(p[i]);", Access.OWN),
+        ("*p = 1;", Access.WRITE),
+        ("x = 2 * *p;", Access.READ),
+        ("x = __ldg(&p[i]);", Access.READ),
+        ("p[i].x[1] = 1;", Access.WRITE),
+        ("float4* q = (float4*) p + i; q[1] = x;", Access.WRITE),
+        ("auto* q = reinterpret_cast<T<float, 4>*>(p); q[0] += 1;", Access.BOTH),
+        ("char4* q = (char4*) p[i].x; q[0] = y;", Access.WRITE),
+        ("float* q = reinterpret_cast<float*>(p[i]); q[0] = y;", Access.READ),
+        ("float& q = p[i]; q = y;", Access.UNKNOWN),
+        ("if (p != nullptr) p[i] = 1;", Access.WRITE),
+        ("store(p + i, 1);", Access.WRITE),
+        ("double_it(1, &p[i]);", Access.BOTH),
+        ("show(p);", Access.READ),
         ("s.p[i] = 1;", Access.UNKNOWN),
     ],
 )
 def test_what_a_kernel_does_with_a_pointer(statement: str, access: Access) -> None:
-    (kernel,) = hip_kernels(f"__global__ void k(float* p, int i) {{ {statement} }}")
+    functions = """
+__device__ void store(float* to, float x) { to[0] = x; }
+__device__ void double_it(int i, float* __restrict__ one) { const float x = one[0]; store(one, 2 * x); }
+__device__ void show(const float* one);
+__device__ void show(const float* one) { }
+"""
+    (kernel,) = hip_kernels(f"{functions}__global__ void k(float* p, int i) {{ {statement} }}")
     assert kernel.parameters[0].access is access
 
 
@@ -163,18 +184,32 @@ def test_brackets_and_lists() -> None:
 
 
 def test_what_is_open_is_an_error_at_its_place(source: Path, capsys: Capture) -> None:
-    run(str(source), "scale", "--json")
+    source.write_text("""__global__ void gather(float* out,  // [rows, n...]
+    const float* x, const int* table, int n, int row_stride) {
+  for (int i = threadIdx.x; i < n; i += 64) store(&out[blockIdx.x * n + i], x[table[i] * row_stride]);
+}
+void f(int rows) { gather<<<rows, 64>>>(out, x, table, n, s); }
+""")
+    run(str(source), "--json")
     answer = json.loads(capsys.readouterr().out)
-    assert set(answer["open"]["scale"]) == {"out", "x"}
+    assert set(answer["open"]["gather"]) == {"out", "out.in_out", "x", "row_stride"}
     root = Path.cwd()
     workspace = load_workspace(root)
     assert not list(workspace.units)
-    lines = (root / "kernels/scale.kernel.toml").read_text().splitlines()
+    lines = (root / "kernels/gather.kernel.toml").read_text().splitlines()
     for one in workspace.errors:
         assert one.code == "kernel-file/open-place"
-        assert lines[one.span.start.line][one.span.start.column :].startswith('["?"]')
-        assert "the source says: [rows, n]" in one.message
-    assert len(workspace.errors) == 2
+        assert lines[one.span.start.line][one.span.start.column :].startswith(('["?"]', '"?"'))
+    assert len(workspace.errors) == 4
+    assert "the source says: [rows, n...]" in workspace.errors[1].message + workspace.errors[2].message
+
+
+def test_sizes_follow_from_indices(source: Path) -> None:
+    run(str(source), "scale", "--set", "T=__half")
+    text = Path("kernels/scale.kernel.toml").read_text()
+    assert text.count('sizes = ["(count / n)", "n"]  # from `') == 2
+    (unit,) = load_workspace(Path.cwd()).units
+    assert [tensor.dtype for tensor in unit.kernel.operation.tensors] == ["f16", "f16"]
 
 
 def test_answers_make_a_unit(source: Path, capsys: Capture) -> None:
@@ -242,3 +277,80 @@ def test_flags_come_from_a_compile_database(source: Path) -> None:
 def test_stand_ins_bring_what_they_include() -> None:
     assert set(stand_ins(["torch/all.h"])) == {"torch/all.h", "torch_stand_in.h", "cuda_runtime.h"}
     assert set(stand_ins(["cuda.h", "rocprim/rocprim.hpp"])) == {"cuda.h", "cuda_runtime.h"}
+
+
+LAUNCHES = """
+template <typename scalar_t, scalar_t (*ACT)(const scalar_t&), bool FIRST>
+__global__ void gate(scalar_t* out, const scalar_t* in, int d, uint3 fast) {
+  for (int i = threadIdx.x; i < d; i += blockDim.x)
+    out[blockIdx.x * d + i] = ACT(LDG(&in[blockIdx.x * 2 * d + i])) * in[blockIdx.x * 2 * d + d + i];
+}
+struct config { dim3 grid, block; size_t bytes; hipStream_t stream; };
+#define GATE(ACT_FN, IS_FIRST)                                        \\
+  int d = in.size(-1) / 2;                                            \\
+  int64_t tokens = in.numel() / in.size(-1);                          \\
+  const uint3 fast = make_fast(tokens);                               \\
+  MY_DISPATCH_FLOATING_TYPES(in.scalar_type(), "gate", [&] {          \\
+    gate<scalar_t, ACT_FN<scalar_t>, IS_FIRST>                        \\
+        <<<dim3(tokens), dim3(std::min(d, 1024)), 0>>>(out.data_ptr<scalar_t>(), in.data_ptr<scalar_t>(), d, fast); \\
+  });
+void one(torch::Tensor& out, torch::Tensor& in) { GATE(act::silu, true); }
+void two(torch::Tensor& out, torch::Tensor& in) { GATE(act::gelu, false); }
+template <int BLOCK, typename T>
+__global__ void scale(T* y, const T* x, const int64_t n, const T* more) { y[0] = x[0]; }
+template <bool LARGE, typename T>
+static void scale_cuda(const T* x, T* y, const int64_t n, const int extra) {
+  if (n < 1024) {
+    const dim3 block(64, 1, 1);
+    const config params = {(n + 63) / 64, block, 0, 0};
+    launch(scale<64>, params, y, x, n, nullptr);
+  } else {
+    const dim3 block(256, 1, 1);
+    const config params = config(dim3(n / 256), block, block.x > 64 ? 4 * sizeof(float4) : 0, 0);
+    launch(scale<256>, params, y, x, n, nullptr);
+  }
+}
+void op(tensor* dst) {
+  scale_cuda<true>((const float *) dst->src[0]->data, (float *) dst->data, dst->n, 4);
+}
+"""
+
+
+def test_launches_in_macros_dispatches_and_function_templates() -> None:
+    code = masked(LAUNCHES)
+    gate, scale = hip_kernels(LAUNCHES)
+    one, two = kernel_launches(LAUNCHES, code, gate)
+    assert one.templates == {"scalar_t": "c10::Half", "ACT": "act::silu<c10::Half>", "FIRST": "true"}
+    assert two.templates == {"scalar_t": "c10::Half", "ACT": "act::gelu<c10::Half>", "FIRST": "false"}
+    assert (one.grid, one.block, one.sizes) == ("tokens", "std::min(d, 1024)", ("tokens",))
+    assert one.arguments == {"fast": "make_fast(tokens)"}
+    assert "MY_DISPATCH_FLOATING_TYPES" in one.choices["scalar_t"]
+    small, large = kernel_launches(LAUNCHES, code, scale)
+    assert small.templates == {"BLOCK": "64", "T": "float"}
+    assert (small.grid, small.block, small.shared) == ("(n + 63) / 64", "64, 1, 1", "0")
+    assert (large.grid, large.block) == ("n / 256", "256, 1, 1")
+    assert large.shared == "256 > 64 ? 4 * sizeof(float4) : 0"
+    assert small.arguments == large.arguments == {"more": "nullptr"}
+
+
+def test_a_macro_that_another_macro_gets_keeps_its_parameters_open() -> None:
+    text = """template <typename T> __global__ void k(T* p) { p[0] = 1; }
+#define CALL(TYPE) k<TYPE><<<n, 64>>>(p)
+void f(int n) { DISPATCH_BY_TYPE(x.dtype(), CALL) }
+"""
+    (kernel,) = hip_kernels(text)
+    (launch,) = kernel_launches(text, masked(text), kernel)
+    assert (launch.line, launch.grid, launch.block) == (2, "n", "64")
+    assert set(launch.why) == {"T"}
+
+
+def test_a_dispatched_type_is_that_of_the_unit(source: Path, capsys: Capture) -> None:
+    source.write_text(LAUNCHES)
+    run(str(source), "gate", "--json")
+    assert set(json.loads(capsys.readouterr().out)["open"]["gate"]) == set()
+    text = Path("kernels/gate.kernel.toml").read_text()
+    assert 'scalar_t = "c10::Half"  # line 16 is in MY_DISPATCH_FLOATING_TYPES, which has more types' in text
+    assert 'name = "c10_Half_act_gelu_c10_Half_false"' in text
+    assert text.count('dtype = "f16"') == 2
+    assert 'sizes = ["tokens", "2 * d"]' in text
+    assert 'sizes = ["tokens", "d"]' in text

@@ -16,7 +16,7 @@ from ckwatch.cli.imports.compile_commands import flags_for, nearest_database
 from ckwatch.cli.imports.files import read_source, without_kernels, write_files
 from ckwatch.cli.imports.hip_kernels import HipKernel, hip_kernels
 from ckwatch.cli.imports.hip_workspace import AnswerError, Imported, KernelSource, OpenQuestion, imported, questions
-from ckwatch.cli.imports.launches import KernelLaunch, kernel_launch
+from ckwatch.cli.imports.launches import KernelLaunch, kernel_launches
 from ckwatch.cli.imports.missing_headers import FOLDER, missing_headers, stand_ins
 from ckwatch.cli.imports.source_text import Constants, masked
 from ckwatch.cli.output import Output
@@ -97,7 +97,7 @@ def _chosen(options: argparse.Namespace, text: str) -> list[_Read]:
             if _shape_of(earlier) != _shape_of(one):
                 lines = f"{one.name}:{earlier.line}, {one.name}:{one.line}"
                 raise CkwatchError(f"{options.file} has several kernels called `{one.name}`", f"name one: {lines}")
-    return [_Read(one, _launches(text, code, one)) for one in chosen.values()]
+    return [_Read(one, kernel_launches(text, code, one)) for one in chosen.values()]
 
 
 def _is_named(kernel: HipKernel, pattern: str) -> bool:
@@ -107,11 +107,6 @@ def _is_named(kernel: HipKernel, pattern: str) -> bool:
 
 def _shape_of(kernel: HipKernel) -> object:
     return [(one.type, one.pointers) for one in kernel.parameters], [one.name for one in kernel.templates], kernel.scope
-
-
-def _launches(text: str, code: str, kernel: HipKernel) -> list[KernelLaunch]:
-    found = [kernel_launch(text, code, kernel, one) for one in kernel.launches]
-    return sorted(found, key=lambda one: len(one.why))
 
 
 def _answers(given: Sequence[str]) -> dict[str, str]:
@@ -245,6 +240,9 @@ def _refuse_unused(answers: Mapping[str, str], chosen: Sequence[_Read], constant
         known |= dict.fromkeys(one.key for one in questions(read.kernel, read.launches, constants, {}))
         known |= dict.fromkeys(one.name for one in read.kernel.templates)
         known |= dict.fromkeys(one.name for one in read.kernel.parameters)
+        known |= dict.fromkeys(f"{one.name}.in_out" for one in read.kernel.parameters if one.pointers and not one.const)
+        known |= dict.fromkeys(f"{one.name}.strides" for one in read.kernel.parameters if one.pointers)
+        known |= dict.fromkeys(f"{one.name}.dtype" for one in read.kernel.parameters if one.pointers)
         known |= dict.fromkeys(("Grid", "Block", "SharedBytes"))
         known |= dict.fromkeys(size for one in read.launches for size in one.sizes)
     sizes = {word for value in answers.values() for word in re.findall(r"[A-Za-z_]\w*", value)}

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from ckwatch.cli.imports.device_variables import DeviceVariable, device_variables
+from ckwatch.cli.imports.macros import macros, uses
+from ckwatch.cli.imports.pointer_uses import Access, access
 from ckwatch.cli.imports.source_text import closing, elements, line_of, masked, namespaces, one_line, split_list
 
 _GLOBAL = re.compile(r"\b__global__\b")
@@ -24,16 +25,6 @@ _LAUNCH_BOUNDS = re.compile(r"\b__launch_bounds__\s*\(")
 _DYNAMIC_SHARED = re.compile(
     r"\bextern\s+(?:__align__\s*\([^)]*\)\s*)?__shared__\b|\bHIP_DYNAMIC_SHARED\b|\bSharedMemory\s*<"
 )
-
-
-class Access(StrEnum):
-    """Use that a kernel makes of the elements behind a pointer, as far as its text shows."""
-
-    READ = "reads"
-    WRITE = "writes"
-    BOTH = "reads and writes"
-    UPDATE = "reads before it writes"
-    UNKNOWN = "passes on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +59,7 @@ class KernelTemplateParameter:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """A launch of a kernel in the same file: its template arguments, grid, block, bytes of LDS and arguments, all as
-    text; `start` is its offset."""
+    text; `start` is its offset, in `code` where a macro was expanded."""
 
     line: int
     start: int
@@ -77,12 +68,13 @@ class Launch:
     block: str
     shared: str
     arguments: tuple[str, ...]
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class HipKernel:
-    """A `__global__` function. `start` and `end` are offsets of the whole definition; `variables` are those that it
-    names and the host fills."""
+    """A `__global__` function. `start` and `end` are offsets of the whole definition, `body` are its statements
+    without comments, from `body_line` on; `variables` are those that it names and the host fills."""
 
     name: str
     scope: tuple[str, ...]
@@ -95,6 +87,8 @@ class HipKernel:
     variables: tuple[DeviceVariable, ...] = ()
     start: int = 0
     end: int = 0
+    body: str = ""
+    body_line: int = 0
 
 
 def hip_kernels(text: str) -> list[HipKernel]:
@@ -102,7 +96,7 @@ def hip_kernels(text: str) -> list[HipKernel]:
     code = masked(text)
     found = [kernel for one in _GLOBAL.finditer(code) if (kernel := _kernel(text, code, one.start())) is not None]
     variables = device_variables(text, code)
-    return [_with_launches(code, _with_variables(code, kernel, variables)) for kernel in found]
+    return [_with_variables(_with_launches(text, code, kernel), variables) for kernel in found]
 
 
 def _kernel(text: str, code: str, start: int) -> HipKernel | None:
@@ -132,6 +126,8 @@ def _kernel(text: str, code: str, start: int) -> HipKernel | None:
         dynamic_shared=_DYNAMIC_SHARED.search(inside) is not None,
         start=begin,
         end=body_end,
+        body=inside,
+        body_line=line_of(code, body.end()),
     )
 
 
@@ -208,7 +204,7 @@ def _parameters(text: str, code: str, start: int, end: int, body: str) -> list[K
             continue
         following = bounds[number + 1][0] if number + 1 < len(bounds) else end
         note = _note(text[last:following] if number + 1 < len(bounds) else text[last : end + 200])
-        found.append(_parameter(number, declared, default or None, note, body))
+        found.append(_parameter(number, declared, default or None, note, body, code))
     return found
 
 
@@ -217,12 +213,12 @@ def _without_directives(code: str) -> str:
 
 
 def _note(behind: str) -> str:
-    """The comment on a parameter's own line."""
-    found = re.match(r"[ \t,){]*(?://+|/\*)[!/<*]*[ \t]*([^\n]*?)[ \t]*(?:\*/|\n|$)", behind)
-    return found[1].strip() if found else ""
+    """The comment on a parameter's own line, and lines below it that only go on with it."""
+    found = re.match(r"[ \t,){]*(?://+|/\*)[!/<*]*[ \t]*([^\n]*?)[ \t]*(?:\*/|\n|$)((?:[ \t]*//[^\n]*\n)*)", behind)
+    return one_line(found[1] + " " + re.sub(r"^[ \t]*/+", " ", found[2], flags=re.MULTILINE)) if found else ""
 
 
-def _parameter(number: int, declared: str, default: str | None, note: str, body: str) -> KernelParameter:
+def _parameter(number: int, declared: str, default: str | None, note: str, body: str, code: str) -> KernelParameter:
     text = one_line(_QUALIFIERS.sub(" ", declared))
     array = re.fullmatch(r"(.*?\w)\s*\[[^\]]*\]", text)
     if array:
@@ -237,53 +233,35 @@ def _parameter(number: int, declared: str, default: str | None, note: str, body:
     pointee = kind.split("*", 1)[0]
     const = re.search(r"\bconst\b", pointee) is not None
     element = one_line(re.sub(r"\b(?:const|struct)\b", " ", pointee))
-    access = _access(name, body) if pointers else Access.READ
-    return KernelParameter(name, element, pointers, const, default, note, plain, access)
+    use = Access.READ if const or not pointers else access(name, body, code)
+    return KernelParameter(name, element, pointers, const, default, note, plain, use)
 
 
-def _access(name: str, body: str) -> Access:
-    """Use that the body of a kernel makes of the elements behind a pointer."""
-    reads: list[int] = []
-    writes: list[int] = []
-    for found in re.finditer(rf"(?<![\w.])(?<!->){re.escape(name)}\b(?!\s*::)", body):
-        before, at = body[: found.start()].rstrip(), found.end()
-        behind = re.compile(r"\s*(\[|\+=|-=)?").match(body, at)
-        operator = behind[1] if behind else None
-        if operator in ("+=", "-="):
-            continue  # the pointer itself moves
-        if re.search(r"\batomic\w+\s*\(\s*&?$", before):
-            reads.append(at)
-            writes.append(at)
-            continue
-        if operator != "[" or (before.endswith("&") and not before.endswith("&&")):
-            return Access.UNKNOWN
-        end = closing(body, behind.end() - 1) if behind else -1
-        after = re.compile(r"(?:\s*\.\w+)*\s*(=(?!=)|[-+*/|&^%]=|<<=|>>=|\+\+|--)?").match(body, end + 1)
-        assigned = after[1] if after else None
-        if before.endswith(("++", "--")):
-            assigned = "++"
-        if assigned is not None:
-            writes.append(max(body.find(";", end), end))  # what is assigned is read before
-        if assigned != "=":
-            reads.append(at)
-    if not reads and not writes:
-        return Access.UNKNOWN
-    if reads and writes:
-        return Access.UPDATE if min(reads) <= min(writes) else Access.BOTH
-    return Access.WRITE if writes else Access.READ
-
-
-def _with_variables(code: str, kernel: HipKernel, variables: Sequence[DeviceVariable]) -> HipKernel:
-    body = code[kernel.start : kernel.end]
+def _with_variables(kernel: HipKernel, variables: Sequence[DeviceVariable]) -> HipKernel:
     taken = {one.name for one in kernel.parameters}
-    named = [one for one in variables if one.name not in taken and re.search(rf"(?<![\w.]){one.name}\b", body)]
+    named = [one for one in variables if one.name not in taken and re.search(rf"(?<![\w.]){one.name}\b", kernel.body)]
     return replace(kernel, variables=tuple(named))
 
 
-def _with_launches(code: str, kernel: HipKernel) -> HipKernel:
-    launches = [*_chevrons(code, kernel.name), *_launch_calls(code, kernel.name)]
-    outside = [one for one in launches if not kernel.start <= one.start <= kernel.end]
-    return replace(kernel, launches=tuple(sorted(outside, key=lambda one: one.start)))
+def _with_launches(text: str, code: str, kernel: HipKernel) -> HipKernel:
+    """The kernel with its launches. A launch in a macro is one where the macro is used, if it is."""
+    known = macros(text, code)
+    launches = []
+    used = []
+    for use in uses(code, known, kernel.name):
+        used.append(use.macro.name)
+        for one in _launches_in(use.text, kernel.name):
+            line = line_of(code, use.start if use.is_called else use.macro.start)
+            launches.append(replace(one, start=use.start + one.start, line=line, code=code[: use.start] + use.text))
+    for one in _launches_in(code, kernel.name):
+        around = next((it for it in known if it.start <= one.start < it.end), None)
+        if not kernel.start <= one.start <= kernel.end and (around is None or around.name not in used):
+            launches.append(one)
+    return replace(kernel, launches=tuple(sorted(launches, key=lambda one: one.start)))
+
+
+def _launches_in(code: str, name: str) -> list[Launch]:
+    return [*_chevrons(code, name), *_launch_calls(code, name), *_calls_with_configuration(code, name)]
 
 
 def _chevrons(code: str, name: str) -> list[Launch]:
@@ -325,6 +303,33 @@ def _launch_calls(code: str, name: str) -> list[Launch]:
         templates = None if kernel[2] is None else tuple(elements(kernel[2]))
         found.append(_launch(code, one.start(), templates, words[1:5], words[5:]))
     return found
+
+
+def _calls_with_configuration(code: str, name: str) -> list[Launch]:
+    """`launch(kernel<…>, configuration, …)`, with a configuration that is made of grid, block, bytes and stream."""
+    found = []
+    for one in re.finditer(rf"\b\w+\s*\(\s*(?=(?:\w+\s*::\s*)*{re.escape(name)}\s*[<,])", code):
+        last = closing(code, code.index("(", one.start()))
+        words = elements(code[one.end() : last]) if last > 0 else []
+        kernel = re.fullmatch(r"(?:\w+\s*::\s*)*\w+\s*(?:<(.*)>)?", words[0]) if words else None
+        shape = _configuration(code, one.start(), words[1]) if kernel is not None and len(words) > 1 else None
+        if kernel is not None and shape is not None:
+            templates = None if kernel[1] is None else tuple(elements(kernel[1]))
+            found.append(_launch(code, one.start(), templates, shape, words[2:]))
+    return found
+
+
+def _configuration(code: str, at: int, text: str) -> list[str] | None:
+    """Grid, block and bytes of a variable, or of an object that is written out; None of anything else."""
+    if re.fullmatch(r"[A-Za-z_]\w*", text):
+        declared = list(re.finditer(rf"[\w>]\s+{text}\s*(=\s*(?:[\w:]+\s*)?)?(?=[({{])", code[:at]))
+        start = declared[-1].end() if declared else -1
+    else:
+        made = re.match(r"[\w:]*\s*(?=\{)", text)
+        code, start = text, made.end() if made else -1
+    end = closing(code, start) if start >= 0 else -1
+    words = elements(code[start + 1 : end]) if end > 0 else []
+    return words if 3 <= len(words) <= 4 else None
 
 
 def _launch(

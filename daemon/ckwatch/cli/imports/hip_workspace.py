@@ -9,17 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import lcm
 
 from ckwatch.cli.imports.device_variables import DeviceVariable
-from ckwatch.cli.imports.hip_kernels import Access, HipKernel, KernelParameter, KernelTemplateParameter
+from ckwatch.cli.imports.example_shapes import example_sizes, stride_values
+from ckwatch.cli.imports.hip_kernels import HipKernel, KernelParameter, KernelTemplateParameter
 from ckwatch.cli.imports.hip_types import element_type, is_size, runtime_type
 from ckwatch.cli.imports.host_code import MemoryContent
 from ckwatch.cli.imports.launches import KernelLaunch
-from ckwatch.cli.imports.program_facts import ProgramFacts, elements_in, renamed_facts
+from ckwatch.cli.imports.pointer_uses import Access
+from ckwatch.cli.imports.program_facts import ProgramFacts, elements_in, is_same_count, renamed_facts
 from ckwatch.cli.imports.source_text import Constants, elements
+from ckwatch.cli.imports.tensor_sizes import commented_sizes, indexed_body
+from ckwatch.model.amounts import count
 from ckwatch.model.tensors import DTYPES, INT32_MAX, names_in, parse_size
 from ckwatch.workspace.parameters import RESERVED
-from ckwatch.workspace.problems import join_names
 from ckwatch.workspace.toml import toml_key, toml_string
 
 OPEN = "?"
@@ -27,7 +31,6 @@ INSTANCES = 8
 LAUNCH = ("Grid", "Block", "SharedBytes")
 _TAKEN = frozenset((*RESERVED, "workspace", "workspace_size", "stream", "grid", "block", *LAUNCH))
 _STEPS = re.compile(r"stride|pitch|offset|^ld[a-z]?$|^s\d+$|^nb\d+$|step", re.IGNORECASE)
-_EXAMPLE_SIZES = (128, 256, 64)
 _NUMBER = re.compile(r"-?\d+[uUlL]*")
 
 
@@ -70,10 +73,12 @@ class _Tensor:
     output: bool = False
     in_out: str | None = None
     dtype: str = OPEN
+    dtype_text: str = ""
     absent: bool = False
     lanes: int = 1
-    sizes: str = ""
-    note: str = ""
+    sizes: tuple[str, ...] = ()
+    strides: tuple[str, ...] = ()
+    source: str = ""
     values: str = ""
 
 
@@ -89,6 +94,8 @@ class _Plan:
     arguments: list[str] = field(default_factory=list)
     parameters: dict[str, str] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
+    remarks: dict[str, str] = field(default_factory=dict)
+    multiples: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     facts: ProgramFacts = field(default_factory=ProgramFacts)
@@ -139,17 +146,31 @@ def _plan(
         _add_parameter(plan, kernel, parameter, constants, chosen)
     for variable in kernel.variables:
         _add_variable(plan, kernel, variable, constants)
-    _set_launch(plan, kernel, chosen)
     own = [size for size in chosen.sizes if size not in plan.sizes] if chosen is not None else []
     plan.sizes += own
-    _set_sizes(plan, constants)
-    said = {word for text in (*plan.parameters.values(), *(one.sizes for one in plan.tensors)) for word in _words(text)}
+    _set_launch(plan, kernel, chosen)
+    _derive_sizes(plan, kernel, launches)
+    _set_allocated_sizes(plan, constants)
+    _set_sizes(plan)
+    _drop_unused(plan, own)
+    _set_strides(plan)
+    _ask_for_strides(plan, kernel)
+    return plan
+
+
+def _drop_unused(plan: _Plan, own: Sequence[str]) -> None:
+    """Leave out sizes of the launch that an answer has made superfluous."""
+    texts = [*plan.parameters.values(), *(size for one in plan.tensors for size in (*one.sizes, *one.strides))]
+    said = {word for text in texts for word in _words(text)}
     for size in own:
         if size in said:
             plan.notes.append(f"`{size}` is a size of its launch, and no argument of the kernel")
         else:
             plan.sizes.remove(size)
-    return plan
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[A-Za-z_]\w*", text)
 
 
 def _argument(name: str) -> str:
@@ -174,8 +195,8 @@ def _in_arguments(kernel: HipKernel, launch: KernelLaunch) -> KernelLaunch:
         block=block,
         shared=shared,
         sizes=tuple(map(_argument, launch.sizes)),
+        multiples={_argument(name): by for name, by in launch.multiples.items()},
         facts=renamed_facts(launch.facts, _argument, said),
-        arguments={name: said(text) for name, text in launch.arguments.items()},
     )
 
 
@@ -199,6 +220,8 @@ def _set_template_parameter(
     elif one.name in plan.answers:
         given = plan.answers[one.name]
         plan.used.add(one.name)
+    elif launch is not None and one.name in launch.choices:
+        plan.remarks[one.name] = launch.choices[one.name]
     plan.parameters[one.name] = OPEN if given is None else given
     if given is None:
         plan.comments[one.name] = plan.asked[one.name].text
@@ -208,13 +231,22 @@ def _add_parameter(
     plan: _Plan, kernel: HipKernel, one: KernelParameter, constants: Constants, launch: KernelLaunch | None
 ) -> None:
     name = _argument(one.name)
+    if launch is not None and one.name in launch.arguments:
+        if launch.arguments[one.name] != "nullptr":
+            one = replace(one, default=launch.arguments[one.name])
+        elif one.const:
+            one = replace(one, default="nullptr")
+        if name in launch.sizes:
+            name += "_argument"
     kind = constants.resolved(one.type)
     kind = plan.parameters.get(kind, kind)
     if one.pointers == 1 and one.plain:
         _add_tensor(plan, kernel, one, name, kind)
     elif one.pointers == 0 and one.plain and is_size(kind):
-        if one.default is not None and _NUMBER.fullmatch(one.default):
-            _add_expression(plan, one, name, None)
+        if not _NUMBER.fullmatch(plan.answers.get(one.name, "0")):
+            _add_expression(plan, replace(one, default=plan.answers[one.name]), name)
+        elif one.default is not None and _NUMBER.fullmatch(one.default):
+            _add_expression(plan, one, name)
         else:
             plan.sizes.append(name)
             plan.arguments.append(name)
@@ -222,16 +254,15 @@ def _add_parameter(
         plan.runtime[name] = runtime
         plan.arguments.append(name if runtime == kind else f"({one.type}){name}")
     else:
-        _add_expression(plan, one, name, launch.arguments.get(one.name) if launch is not None else None)
+        _add_expression(plan, one, name)
 
 
-def _add_expression(plan: _Plan, one: KernelParameter, name: str, passed: str | None) -> None:
+def _add_expression(plan: _Plan, one: KernelParameter, name: str) -> None:
     """An argument that is no tensor, size or number: C++ that the kernel file says."""
     stars = "*" * one.pointers
     text = f"say the argument {one.name}: C++ of type {one.type}{stars}, in terms of sizes and tensors"
-    known = passed or one.default
-    given = plan.answers.get(one.name, known)
-    if known is None:
+    given = plan.answers.get(one.name, one.default)
+    if given is None:
         given = plan.answer(one.name, text)
     else:
         plan.used.add(one.name)
@@ -249,9 +280,12 @@ def _add_tensor(plan: _Plan, kernel: HipKernel, one: KernelParameter, name: str,
     if found is not None:
         tensor.dtype, tensor.lanes = found.dtype, found.lanes
     elif not tensor.absent:
-        known = kind if kind != OPEN else one.type
-        text = f"say the dtype of {name}, whose elements are {known}; one of {', '.join(DTYPES)}"
-        given = plan.answer(f"{name}.dtype", text)
+        text = f"say the dtype of {name}, whose elements are {{}}; one of {', '.join(DTYPES)}"
+        if kind == OPEN and f"{name}.dtype" not in plan.answers:  # it follows from the template argument
+            tensor.dtype_text, given = text.format(one.type), None
+        else:
+            tensor.dtype_text = text.format(kind if kind != OPEN else one.type)
+            given = plan.answer(f"{name}.dtype", tensor.dtype_text)
         if given is not None and given not in DTYPES:
             raise AnswerError(f"{name}.dtype = {given}: there is no such dtype; there are {', '.join(DTYPES)}")
         tensor.dtype = given or OPEN
@@ -267,36 +301,39 @@ def _add_variable(plan: _Plan, kernel: HipKernel, one: DeviceVariable, constants
     _add_tensor(plan, kernel, KernelParameter(one.name, one.type, 1, True, access=Access.READ), name, kind)
     plan.arguments.pop()
     if one.elements is not None and name not in plan.answers:
-        plan.tensors[-1].sizes = _sizes_array([str(one.elements * plan.tensors[-1].lanes)])
-        plan.tensors[-1].note = f"the variable of line {one.line}, to which it is copied before each launch"
+        plan.tensors[-1].sizes = (str(one.elements * plan.tensors[-1].lanes),)
+        plan.tensors[-1].source = f"line {one.line}: a variable, to which it is copied before each launch"
     arguments = f"{one.symbol}, {{{{ ptr({name}) }}}}, sizeof({one.symbol}), 0, hipMemcpyDeviceToDevice, stream"
     plan.copies.append(f"    if (hipError_t error = hipMemcpyToSymbolAsync({arguments})) return error;\n")
 
 
 def _set_role(plan: _Plan, kernel: HipKernel, tensor: _Tensor) -> None:
     access = tensor.parameter.access
+    key = f"{tensor.name}.in_out"
     allocated = plan.facts.tensors.get(tensor.parameter.name)
     content = MemoryContent.UNKNOWN if allocated is None else allocated.content
     if access is Access.READ:
         tensor.output = False
         return
-    key = f"{tensor.name}.in_out"
-    if content is MemoryContent.ZEROS and key not in plan.answers:
-        tensor.in_out, tensor.values = "true", "zeros"
-    elif (access is Access.UPDATE or content is MemoryContent.COPIED) and key not in plan.answers:
-        tensor.in_out = "true"
-    elif access is not Access.WRITE and not (content is MemoryContent.UNDEFINED and key not in plan.answers):
-        uses = "reads and writes" if access in (Access.BOTH, Access.UPDATE) else "hands on"
-        text = (
-            f"say true if {kernel.name}, which {uses} {tensor.name}, reads elements that it has not written, else false"
-        )
-        given = plan.answer(key, text)
-        if given not in (None, "true", "false"):
-            raise AnswerError(f"{key} = {given}: true or false is wanted")
-        tensor.in_out = given or OPEN
-    elif key in plan.answers:
-        plan.used.add(key)
-        tensor.in_out = plan.answers[key]
+    if key not in plan.answers:
+        if content in (MemoryContent.ZEROS, MemoryContent.COPIED):
+            tensor.in_out = "true"
+            tensor.values = "zeros" if content is MemoryContent.ZEROS else ""
+            plan.remarks[key] = "the program fills it before the launch"
+            return
+        if access in (Access.BOTH, Access.OWN):
+            tensor.in_out = "true" if access is Access.BOTH else "false"
+            plan.remarks[key] = f"{kernel.name} reads its elements before it writes them"
+            return
+        if access is Access.WRITE or content is MemoryContent.UNDEFINED:
+            return
+    text = (
+        f"say true if {kernel.name}, which hands on {tensor.name}, reads elements that it has not written, else false"
+    )
+    given = plan.answer(key, text)
+    if given not in (None, "true", "false"):
+        raise AnswerError(f"{tensor.name}.in_out = {given}: true or false is wanted")
+    tensor.in_out = given or OPEN
 
 
 def _set_launch(plan: _Plan, kernel: HipKernel, launch: KernelLaunch | None) -> None:
@@ -327,32 +364,115 @@ def _without_launch(kernel: HipKernel, key: str) -> str:
     return "the file has no launch of it" if key == "Grid" else ""
 
 
-def _words(text: str) -> list[str]:
-    return re.findall(r"[A-Za-z_]\w*", text)
+def _derive_sizes(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch]) -> None:
+    """Set sizes that follow from the kernel's indices, else from comments."""
+    values: dict[str, str | int] = {}
+    for one in kernel.parameters:
+        name = _argument(one.name)
+        if name in plan.sizes and name in plan.arguments:
+            values[one.name] = name
+        elif (given := plan.parameters.get(name, "")).isdigit():
+            values[one.name] = int(given)
+    for template in kernel.templates:
+        value = plan.parameters[template.name]
+        if value.isdigit() and all(launch.templates.get(template.name) == value for launch in launches):
+            values[template.name] = int(value)
+    body = indexed_body(kernel, values, (plan.parameters["Grid"], plan.parameters["Block"]), plan.sizes)
+    first = elements(plan.parameters["Grid"])[0] if plan.parameters["Grid"] != OPEN else ""
+    for tensor in plan.tensors:
+        if tensor.absent or tensor.sizes or tensor.parameter.name in plan.answers or tensor.name in plan.answers:
+            continue
+        found = body.sizes_of(tensor.parameter.name, tensor.parameter.type, tensor.lanes)
+        if found is None and tensor.lanes == 1:
+            rest = first if first in plan.sizes else None
+            found = commented_sizes(tensor.parameter.note, tensor.name, plan.sizes, rest)
+        if found is None:
+            continue
+        tensor.sizes, tensor.strides, tensor.source = found.sizes, found.strides, found.source
+        for size, by in found.multiples.items():
+            _add_multiple(plan, size, by, tensor.source)
+    if launches:
+        _add_multiples(plan, _in_arguments(kernel, launches[0]))
+    for tensor in plan.tensors:
+        _add_names(plan, tensor.sizes)
 
 
-def _allocated(plan: _Plan, tensor: _Tensor, constants: Constants) -> str | None:
-    """The elements that the program allocates for a tensor."""
-    found = plan.facts.tensors.get(tensor.parameter.name)
-    if found is None or tensor.name in plan.answers:
-        return None
+def _add_multiples(plan: _Plan, chosen: KernelLaunch) -> None:
+    """Numbers that divide sizes, by checks of the code around the launch."""
+    for size, limits in chosen.facts.limits.items():
+        if "multiple" in limits:
+            source = f"line {chosen.facts.checked_at[size]}, which checks it"
+            _add_multiple(plan, size, int(limits["multiple"]), source)
+    for size, by in chosen.multiples.items():
+        _add_multiple(plan, size, by, f"the file checks `{size} % … == 0` before line {chosen.line}")
+    plan.notes += [f"{check}: say so under [operation.limits]" for check in chosen.checks]
+
+
+def _set_allocated_sizes(plan: _Plan, constants: Constants) -> None:
+    """Set sizes to what the program allocates, where the kernel's indices say nothing, or say another number."""
 
     def type_of(spelled: str) -> str:
         kind = constants.resolved(spelled)
         return plan.parameters.get(kind, kind)
 
-    if any(name not in plan.sizes for name in names_in(found.elements)):
-        return None
-    return elements_in(found, type_of, tensor.parameter.type, tensor.dtype)
+    for tensor in plan.tensors:
+        found = plan.facts.tensors.get(tensor.parameter.name)
+        if found is None or tensor.absent or tensor.name in plan.answers:
+            continue
+        count_of = elements_in(found, type_of, tensor.parameter.type, tensor.dtype)
+        if count_of is None or any(name not in plan.sizes for name in names_in(count_of)):
+            continue
+        if not tensor.sizes or not is_same_count(tensor.sizes, count_of):
+            tensor.sizes, tensor.strides = (count_of,), ()
+            tensor.source = f"line {found.line}, which allocates so many"
 
 
-def _set_sizes(plan: _Plan, constants: Constants) -> None:
+def _add_multiple(plan: _Plan, size: str, by: int, source: str) -> None:
+    if size in plan.sizes:
+        plan.multiples[size] = lcm(plan.multiples.get(size, 1), by)
+        plan.remarks.setdefault(f"{size} %", source)
+
+
+def _set_strides(plan: _Plan) -> None:
+    """Set strides that are answers, of tensors whose sizes are known."""
+    for tensor in plan.tensors:
+        key = f"{tensor.name}.strides"
+        given = plan.answers.get(key)
+        if given is None:
+            continue
+        plan.used.add(key)
+        tensor.strides = tuple(_parts(key, given))
+        if len(tensor.strides) != len(tensor.sizes):
+            raise AnswerError(f"{key} = {given}: {tensor.name} has {count(len(tensor.sizes), 'size')}")
+
+
+def _parts(key: str, given: str) -> list[str]:
+    """The size expressions of an answer. Raises AnswerError."""
+    parts = [part.strip() for part in given.strip("[] ").split(",") if part.strip()]
+    for part in parts:
+        if parse_size(part) is None:
+            raise AnswerError(f"{key} = {given}: `{part}` is not a size: integers, names, and + - * / % ( )")
+    return parts
+
+
+def _add_names(plan: _Plan, sizes: Sequence[str]) -> None:
+    """Names that are no arguments of the kernel become sizes."""
+    for size in sizes:
+        plan.sizes += [name for name in dict.fromkeys(names_in(size)) if name not in plan.sizes]
+
+
+def _ask_for_strides(plan: _Plan, kernel: HipKernel) -> None:
+    """Ask for steps between elements that no tensor has as its stride."""
+    behind = {name for one in plan.tensors for text in (*one.sizes, *one.strides) for name in names_in(text)}
+    for size in plan.sizes:
+        if _STEPS.search(size) and size not in behind and size not in plan.facts.values:
+            where = "in terms of sizes, or a number for the shape; or, of a tensor T, name it with --set T.strides=…"
+            plan.answer(size, f"say the {size} that {kernel.name} gets, {where}")
+
+
+def _set_sizes(plan: _Plan) -> None:
     for tensor in plan.tensors:
         if tensor.absent or tensor.sizes:
-            continue
-        if (elements := _allocated(plan, tensor, constants)) is not None:
-            tensor.sizes = _sizes_array([elements])
-            tensor.note = f"line {plan.facts.tensors[tensor.parameter.name].line} allocates so many elements"
             continue
         note = f"; the source says: {tensor.parameter.note}" if tensor.parameter.note else ""
         lanes = f", counting {tensor.lanes} for each {tensor.parameter.type}" if tensor.lanes > 1 else ""
@@ -361,18 +481,8 @@ def _set_sizes(plan: _Plan, constants: Constants) -> None:
         given = plan.answer(tensor.name, text)
         if given is None:
             continue
-        parts = [part.strip() for part in given.strip("[] ").split(",") if part.strip()]
-        for part in parts:
-            if parse_size(part) is None:
-                raise AnswerError(
-                    f"{tensor.name} = {given}: `{part}` is not a size: integers, names, and + - * / % ( )"
-                )
-            plan.sizes += [name for name in dict.fromkeys(names_in(part)) if name not in plan.sizes]
-        tensor.sizes = _sizes_array(parts)
-
-
-def _sizes_array(parts: Sequence[str]) -> str:
-    return "[" + ", ".join(part if part.isdigit() else toml_string(part) for part in parts) + "]"
+        tensor.sizes = tuple(_parts(tensor.name, given))
+        _add_names(plan, tensor.sizes)
 
 
 def _kernel_file(
@@ -386,18 +496,21 @@ def _kernel_file(
     lines = [f"# {kernel.name} of {source.shown}, line {kernel.line}. The template includes that file.", ""]
     lines.append(f"template = {toml_string(name + '.hip.j2')}")
     lines.append(f"flags = [{', '.join(map(toml_string, source.flags))}]")
-    lines += ["", "[operation]", 'kind = "custom"', f"sizes = [{', '.join(map(toml_string, plan.sizes))}]"]
+    given = [*(one.name for one in plan.tensors if not one.output or one.in_out == "true"), *plan.runtime]
+    lines += ["", "[operation]", 'kind = "custom"']
+    says = f"a Python function of {', '.join(given)} and sizes: what is right"
+    lines.append(f'# reference = "reference.py:{kernel.name}"  # {says}')
+    lines += [f"sizes = [{', '.join(map(toml_string, plan.sizes))}]"]
     if plan.runtime:
         lines.append(
             f"runtime = {{ {', '.join(f'{key} = {toml_string(kind)}' for key, kind in plan.runtime.items())} }}"
         )
-    lines += _limits_line(plan)
     for tensor in sorted(plan.tensors, key=lambda one: one.output):
         lines += ["", *_tensor_lines(plan, tensor, known_keys)]
-    said = (
-        "As the program has them without arguments" if plan.facts.values else "An example: sizes that the kernel takes"
-    )
-    lines += ["", f"# {said}.", "[[shape]]", *_shape_lines(plan, kernel)]
+    lines += _limits_lines(plan)
+    said = any(size in plan.facts.values for size in plan.sizes)
+    what = "As the program has them without arguments" if said else "Examples: nothing in the source says these values"
+    lines += ["", f"# {what}.", "[[shape]]", *_shape_lines(plan, said=said)]
     shared, instances = _instances(plan, kernel, launches)
     if shared:
         lines += ["", "[defaults]", *(_value_line(plan, key, value) for key, value in shared.items())]
@@ -411,22 +524,33 @@ def _tensor_lines(plan: _Plan, tensor: _Tensor, known_keys: Collection[str]) -> 
     lines = [f"[[operation.{'output' if tensor.output else 'input'}]]", f"name = {toml_string(tensor.name)}"]
     if tensor.absent:
         return [*lines, "absent = true  # the kernel gets a null pointer, its default"]
-    lines.append(_open_line("dtype", tensor.dtype, plan.asked.get(f"{tensor.name}.dtype")))
-    lines.append(
-        f"sizes = {tensor.sizes}{tensor.note and f'  # {tensor.note}'}"
-        if tensor.sizes
-        else _open_line("sizes", OPEN, plan.asked[tensor.name], in_array=True)
-    )
+    lines.append(_open_line("dtype", tensor.dtype, OpenQuestion("", tensor.dtype_text)))
+    if tensor.sizes:
+        source = f"  # from {tensor.source}" if tensor.source else ""
+        lines.append(f"sizes = {_array(tensor.sizes)}{source}")
+    else:
+        lines.append(_open_line("sizes", OPEN, plan.asked[tensor.name], in_array=True))
+    if tensor.strides:
+        lines.append(f"strides = {_array(tensor.strides)}")
     if tensor.values:
         lines.append(f"values = {toml_string(tensor.values)}")
     if tensor.in_out is not None:
         written = tensor.in_out if tensor.in_out != OPEN else None
-        line = f"in_out = {written}" if written else _open_line("in_out", OPEN, plan.asked[f"{tensor.name}.in_out"])
+        remark = plan.remarks.get(f"{tensor.name}.in_out")
+        line = (
+            f"in_out = {written}" + (f"  # {remark}" if remark else "")
+            if written
+            else _open_line("in_out", OPEN, plan.asked[f"{tensor.name}.in_out"])
+        )
         if "in_out" in known_keys:
             lines += [line] if written != "false" else []
         elif written != "false":
             lines.append(f"# {line}")
     return lines
+
+
+def _array(sizes: Sequence[str]) -> str:
+    return "[" + ", ".join(one if one.isdigit() else toml_string(one) for one in sizes) + "]"
 
 
 def _open_line(key: str, value: str, question: OpenQuestion | None, *, in_array: bool = False) -> str:
@@ -435,27 +559,56 @@ def _open_line(key: str, value: str, question: OpenQuestion | None, *, in_array:
     return f'{key} = {"[" if in_array else ""}"?"{"]" if in_array else ""}  # ckwatch: {question.text}'
 
 
-def _shape_lines(plan: _Plan, kernel: HipKernel) -> list[str]:
-    """`[[shape]]`: what the program has where it says that, else examples, each of which says so."""
+def _limits_lines(plan: _Plan) -> list[str]:
+    """`[operation.limits]`: what the source checks, and bounds of its loops; else a hint where a grid drops a rest."""
     lines = []
-    examples = 0
-    behind = {name for one in plan.tensors for name in names_in(one.sizes)}
     for size in plan.sizes:
-        known = plan.facts.values.get(size, "")
-        if size in plan.answers and _NUMBER.fullmatch(plan.answers[size]):
-            plan.used.add(size)
-            lines.append(f"{toml_key(size)} = {plan.answers[size]}")
-        elif known and abs(int(known)) <= INT32_MAX:
-            loop = plan.facts.loops.get(size)
-            lines.append(f"{toml_key(size)} = {known}{f'  # {loop}' if loop else ''}")
-        elif _STEPS.search(size) and size not in behind:
-            question = OpenQuestion(size, f"say {size}, in elements as {kernel.name} counts them")
-            plan.asked.setdefault(size, question)
-            lines.append(_open_line(toml_key(size), OPEN, question))
-        else:
-            example = _EXAMPLE_SIZES[examples % len(_EXAMPLE_SIZES)]
-            lines.append(f"{toml_key(size)} = {example}  # an example: the source does not say it")
-            examples += 1
+        greatest = plan.facts.limits.get(size, {}).get("max", "")
+        keys = [f"max = {toml_string(greatest)}"] if greatest and set(_words(greatest)) <= set(plan.sizes) else []
+        said = [f"line {plan.facts.loop_lines[size]}, a loop"] if keys else []
+        if size in plan.multiples:
+            keys.append(f"multiple = {plan.multiples[size]}")
+            said.append(plan.remarks[f"{size} %"])
+        if keys:
+            lines.append(f"{toml_key(size)} = {{ {', '.join(keys)} }}  # {'; '.join(said)}")
+    return ["", "[operation.limits]", *lines] if lines else _limits_hint(plan)
+
+
+def _limits_hint(plan: _Plan) -> list[str]:
+    """A comment where the grid leaves the rest of a division to the kernel, which may take whole blocks alone."""
+    for one in elements(plan.parameters["Grid"]):
+        sizes = [name for name in dict.fromkeys(_words(one)) if name in plan.sizes]
+        rounds_up = re.search(r"\+|-\s*1\b|\b[A-Za-z_]\w*\s*\(", one)
+        if sizes and "/" in one and not rounds_up and not re.fullmatch(r"(\w+) / \1", one):
+            return [
+                "",
+                f"# The grid leaves out what `{one}` leaves. Where the kernel takes whole blocks alone, say so:",
+                f"# [operation.limits]\n# {toml_key(sizes[0])} = {{ multiple = … }}",
+            ]
+    return []
+
+
+def _shape_lines(plan: _Plan, *, said: bool) -> list[str]:
+    """`[[shape]]`: what the program has where it says that, else examples, each of which says so."""
+    known = {name: int(value) for name, value in plan.facts.values.items() if name in plan.sizes}
+    known = {name: value for name, value in known.items() if 0 <= value <= INT32_MAX}
+    given = {name: int(value) for name, value in plan.answers.items() if re.fullmatch(r"\d+", value)}
+    extents = {name for one in plan.tensors for size in one.sizes for name in names_in(size)}
+    apart = {name for one in plan.tensors for name in one.strides if name in plan.sizes} - extents
+    given = {**known, **given}
+    named = [size for size in plan.sizes if size not in plan.asked and size not in apart]
+    values = example_sizes(named, given, [one.sizes for one in plan.tensors], plan.multiples)
+    values |= stride_values([(one.sizes, one.strides) for one in plan.tensors if one.strides], values)
+    values |= {size: given[size] for size in plan.sizes if size in given}
+    plan.used |= given.keys() & values.keys()
+    lines = []
+    for size in plan.sizes:
+        if size not in values:
+            lines.append(_open_line(toml_key(size), OPEN, plan.asked[size]))
+            continue
+        loop = f"  # of the {plan.facts.loops[size]}" if size in plan.facts.loops and size in known else ""
+        example = "  # an example: the source does not say it" if said and size not in given else ""
+        lines.append(f"{toml_key(size)} = {values[size]}{loop or example}")
     for key, kind in plan.runtime.items():
         value = "false" if kind == "bool" else "1e-5" if "eps" in key.lower() else "1.0"
         value = plan.answers.get(key) or _scalar(plan.facts.values.get(key), kind) or value
@@ -471,36 +624,6 @@ def _scalar(text: str | None, kind: str) -> str | None:
     return text if kind == "bool" else repr(float(text))
 
 
-def _limits_line(plan: _Plan) -> list[str]:
-    """`limits`: what the program checks, and the bounds of its loops."""
-    tables = []
-    lines = set()
-    for name, limits in plan.facts.limits.items():
-        if name not in plan.sizes or any(word not in plan.sizes for word in _words(limits.get("max", ""))):
-            continue
-        known = [f"{key} = {value if key == 'multiple' else toml_string(value)}" for key, value in limits.items()]
-        tables.append(f"{toml_key(name)} = {{ {', '.join(known)} }}")
-        lines |= {plan.facts.checked_at.get(name, 0), plan.facts.loop_lines.get(name, 0)} - {0}
-    said = (
-        f"  # as {'line' if len(lines) == 1 else 'lines'} {join_names(map(str, sorted(lines)))} of the source"
-        if lines
-        else ""
-    )
-    return [f"limits = {{ {', '.join(tables)} }}{said}"] if tables else _limits_hint(plan)
-
-
-def _limits_hint(plan: _Plan) -> list[str]:
-    """A comment where the grid leaves the rest of a division to the kernel, which may take whole blocks alone."""
-    for one in elements(plan.parameters["Grid"]):
-        sizes = [name for name in dict.fromkeys(_words(one)) if name in plan.sizes]
-        if sizes and "/" in one and not re.search(r"\+|-\s*1\b|\b[A-Za-z_]\w*\s*\(", one):
-            return [
-                f"# The grid leaves out what `{one}` leaves. Where the kernel takes whole blocks alone, say so:",
-                f"# limits = {{ {toml_key(sizes[0])} = {{ multiple = … }} }}",
-            ]
-    return []
-
-
 def _instances(
     plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch]
 ) -> tuple[dict[str, str], list[tuple[str, dict[str, str]]]]:
@@ -510,7 +633,11 @@ def _instances(
     types = [one.name for one in kernel.templates if one.is_type]
     found = [first]
     for launch in (_in_arguments(kernel, one) for one in launches[1:]):
-        if not launch.is_complete or any(launch.templates.get(name) != first[name] for name in types):
+        if (
+            not launch.is_complete
+            or launch.arguments != launches[0].arguments
+            or any(launch.templates.get(name) != first[name] for name in types)
+        ):
             continue
         own = {**launch.templates, "Grid": launch.grid, "Block": launch.block, "SharedBytes": launch.shared}
         values = {key: plan.answers.get(key) or own.get(key) or value for key, value in first.items()}
@@ -533,9 +660,10 @@ def _instances(
 def _value_line(plan: _Plan, key: str, value: str) -> str:
     if value == OPEN and key in plan.comments:
         return f'{toml_key(key)} = "?"  # ckwatch: {plan.comments[key]}'
-    if value in ("true", "false") or re.fullmatch(r"-?\d{1,18}", value):
-        return f"{toml_key(key)} = {value}" if key not in LAUNCH else f"{toml_key(key)} = {toml_string(value)}"
-    return f"{toml_key(key)} = {toml_string(value)}"
+    remark = f"  # {plan.remarks[key]}" if key in plan.remarks else ""
+    if key not in LAUNCH and (value in ("true", "false") or re.fullmatch(r"-?\d{1,18}", value)):
+        return f"{toml_key(key)} = {value}{remark}"
+    return f"{toml_key(key)} = {toml_string(value)}{remark}"
 
 
 def _template(plan: _Plan, kernel: HipKernel, source: KernelSource) -> str:
