@@ -189,3 +189,21 @@ def test_what_the_host_copies_to_the_device_is_an_input(tmp_path: Path, monkeypa
     assert "unused" not in template
     text = Path("kernels/smooth.kernel.toml").read_text()
     assert "whole blocks alone, say so:\n# [operation.limits]\n# n = { multiple = … }\n" in text
+
+
+def test_an_argument_that_is_answered_stands_for_itself_in_the_grid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("copy.hip").write_text(
+        "template <int WIDTH> __global__ void copy(const float* x, float* y, int rows, int outputs) {\n"
+        "  int row = blockIdx.x; if (row < rows) for (int k = 0; k < WIDTH; ++k) y[row] = x[row * WIDTH + k]; }\n"
+        "void two(float* x, float* y, int r, int o) { copy<2><<<o / 4 + 1, 64>>>(x, y, r, o); }\n"
+        "void three(float* x, float* y, int r, int o) { copy<3><<<o / 4 + 1, 64>>>(x, y, r, o); }\n"
+    )
+    words = ["import", "hip", "copy.hip", "--set", "outputs=rows + 1", "--set", "WIDTH=3"]
+    assert main(words, dependencies={"discover": no_toolchain}) == 0
+    (unit,) = load_workspace(tmp_path).units
+    assert unit.instance.parameters["Grid"] == "(rows + 1) / 4 + 1"
+    assert unit.kernel.operation.size_arguments == ("rows",)
+    assert [one.sizes for one in unit.kernel.operation.tensors] == [("rows", "3"), ("rows",)]

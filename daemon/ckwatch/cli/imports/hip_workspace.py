@@ -347,6 +347,8 @@ def _set_launch(plan: _Plan, kernel: HipKernel, launch: KernelLaunch | None) -> 
     }
     for key in LAUNCH:
         given = known.get(key)
+        if given is not None:  # what is no argument of the C function is there by its value
+            given = _with_values(plan, kernel, given)
         if key in plan.answers:
             given = plan.answers[key]
             plan.used.add(key)
@@ -356,6 +358,17 @@ def _set_launch(plan: _Plan, kernel: HipKernel, launch: KernelLaunch | None) -> 
             if given is None:
                 plan.comments[key] = plan.asked[key].text
         plan.parameters[key] = OPEN if given is None else given
+
+
+def _with_values(plan: _Plan, kernel: HipKernel, text: str) -> str:
+    """The text with values in place of arguments of the kernel that are none of the C function."""
+    arguments = {_argument(one.name): plan.parameters.get(_argument(one.name)) for one in kernel.parameters}
+
+    def said(found: re.Match[str]) -> str:
+        value = arguments.get(found[0])
+        return found[0] if value in (None, OPEN) else value if re.fullmatch(r"\w+", value) else f"({value})"
+
+    return re.sub(r"(?<![\w.])[A-Za-z_]\w*", said, text)
 
 
 def _without_launch(kernel: HipKernel, key: str) -> str:
@@ -375,7 +388,8 @@ def _derive_sizes(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunc
             values[one.name] = int(given)
     for template in kernel.templates:
         value = plan.parameters[template.name]
-        if value.isdigit() and all(launch.templates.get(template.name) == value for launch in launches):
+        is_one = template.name in plan.answers or all(one.templates.get(template.name) == value for one in launches)
+        if value.isdigit() and is_one:
             values[template.name] = int(value)
     body = indexed_body(kernel, values, (plan.parameters["Grid"], plan.parameters["Block"]), plan.sizes)
     first = elements(plan.parameters["Grid"])[0] if plan.parameters["Grid"] != OPEN else ""
@@ -639,7 +653,8 @@ def _instances(
             or any(launch.templates.get(name) != first[name] for name in types)
         ):
             continue
-        own = {**launch.templates, "Grid": launch.grid, "Block": launch.block, "SharedBytes": launch.shared}
+        known = {"Grid": launch.grid, "Block": launch.block, "SharedBytes": launch.shared}
+        own = {**launch.templates, **{key: _with_values(plan, kernel, text or "") for key, text in known.items()}}
         values = {key: plan.answers.get(key) or own.get(key) or value for key, value in first.items()}
         if values not in found and len(found) < INSTANCES and set(launch.sizes) <= set(plan.sizes):
             found.append(values)
