@@ -28,6 +28,7 @@ from ckwatch.workspace.toml import toml_key, toml_string
 
 OPEN = "?"
 INSTANCES = 8
+OTHERS = 4
 LAUNCH = ("Grid", "Block", "SharedBytes")
 _TAKEN = frozenset((*RESERVED, "workspace", "workspace_size", "stream", "grid", "block", *LAUNCH))
 _STEPS = re.compile(r"stride|pitch|offset|^ld[a-z]?$|^s\d+$|^nb\d+$|step|bytes", re.IGNORECASE)
@@ -692,8 +693,9 @@ def _note_other(plan: _Plan, launch: KernelLaunch, given: Mapping[str, str], fir
     """Say how a launch differs that is no instance: with it the kernel computes something else."""
     words = [f"--set '{name}={value}'" for name, value in given.items() if value != first[name]]
     text = f"line {launch.line} launches it otherwise, for a workspace of its own: {' '.join(words)}"
-    if words and launch.is_complete and text not in plan.notes:
-        plan.notes.append(text)
+    listed = sum("launches it otherwise" in one for one in plan.notes)
+    if words and launch.is_complete and text not in plan.notes and listed <= OTHERS:
+        plan.notes.append(text if listed < OTHERS else f"line {launch.line} launches it otherwise, too, and others may")
 
 
 def _value_line(plan: _Plan, key: str, value: str) -> str:
