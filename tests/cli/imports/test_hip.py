@@ -77,7 +77,7 @@ def test_signatures_are_read_from_the_text() -> None:
         ("negate", "bool", 0, False),
     ]  # fmt: skip
     assert [one.note for one in scale.parameters] == ["[rows, n]", "[rows, n]", "", "", ""]
-    assert [one.access for one in add.parameters[:2]] == [Access.UPDATE, Access.READ]
+    assert [one.access for one in add.parameters[:2]] == [Access.BOTH, Access.READ]
 
 
 @pytest.mark.parametrize(
@@ -86,28 +86,28 @@ def test_signatures_are_read_from_the_text() -> None:
         ("p[i] = 1;", Access.WRITE),
         ("x = p[i];", Access.READ),
         ("p[i] == 1;", Access.READ),
-        ("p[i] *= 2;", Access.UPDATE),
-        ("++p[i];", Access.UPDATE),
+        ("p[i] *= 2;", Access.BOTH),
+        ("++p[i];", Access.BOTH),
         ("p += i; p[0] = 1;", Access.WRITE),
-        ("atomicAdd(&p[i], 1);", Access.UPDATE),
-        ("p[i] = 2 * p[i];", Access.UPDATE),
-        ("p[i] = 1; x = p[j];", Access.BOTH),
+        ("atomicAdd(&p[i], 1);", Access.BOTH),
+        ("p[i] = 2 * p[i];", Access.BOTH),
+        ("p[i] = 1; x = p[j];", Access.OWN),
         ("q = p;", Access.UNKNOWN),
         ("f(&p[i]);", Access.UNKNOWN),
         ("g(p[i]);", Access.UNKNOWN),
-        ("p[i] = 1; g(p[i]);", Access.BOTH),
+        ("p[i] = 1; g(p[i]);", Access.OWN),
         ("*p = 1;", Access.WRITE),
         ("x = 2 * *p;", Access.READ),
         ("x = __ldg(&p[i]);", Access.READ),
         ("p[i].x[1] = 1;", Access.WRITE),
         ("float4* q = (float4*) p + i; q[1] = x;", Access.WRITE),
-        ("auto* q = reinterpret_cast<T<float, 4>*>(p); q[0] += 1;", Access.UPDATE),
+        ("auto* q = reinterpret_cast<T<float, 4>*>(p); q[0] += 1;", Access.BOTH),
         ("char4* q = (char4*) p[i].x; q[0] = y;", Access.WRITE),
         ("float* q = reinterpret_cast<float*>(p[i]); q[0] = y;", Access.READ),
         ("float& q = p[i]; q = y;", Access.UNKNOWN),
         ("if (p != nullptr) p[i] = 1;", Access.WRITE),
         ("store(p + i, 1);", Access.WRITE),
-        ("double_it(1, &p[i]);", Access.UPDATE),
+        ("double_it(1, &p[i]);", Access.BOTH),
         ("show(p);", Access.READ),
         ("s.p[i] = 1;", Access.UNKNOWN),
     ],

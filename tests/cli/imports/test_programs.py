@@ -75,7 +75,7 @@ def test_a_program_says_all_of_a_kernel(tmp_path: Path, monkeypatch: pytest.Monk
     assert json.loads(capsys.readouterr().out)["open"] == {"relax": {}}
     (unit,) = load_workspace(tmp_path).units
     assert unit.instance.parameters == {
-        "TILE": 32, "origin": "{columns, 1}", "Grid": "columns / TILE, nodes / TILE", "Block": "TILE", "SharedBytes": "0",
+        "TILE": 32, "origin": "uint2{columns, 1}", "Grid": "columns / TILE, nodes / TILE", "Block": "TILE", "SharedBytes": "0",
     }  # fmt: skip
     operation = unit.kernel.operation
     assert {one.name: (one.sizes, one.in_out) for one in operation.tensors} == {
@@ -85,7 +85,7 @@ def test_a_program_says_all_of_a_kernel(tmp_path: Path, monkeypatch: pytest.Monk
         "step": SizeLimits(greatest="nodes - 1"), "nodes": SizeLimits(multiple=32), "columns": SizeLimits(multiple=32),
     }  # fmt: skip
     text = Path("kernels/relax.kernel.toml").read_text()
-    assert 'sizes = ["nodes * columns"]  # line 25 allocates so many elements' in text
+    assert 'sizes = ["nodes * columns"]  # from line 25, which allocates so many' in text
     assert '\nvalues = "zeros"\n' in text
     shape = text.split("[[shape]]\n")[1].split("\n\n")[0]
     assert shape == "nodes = 128\nstep = 0  # of the loop in line 32: k < nodes\ncolumns = 96\nscale = 0.5"
@@ -188,4 +188,22 @@ def test_what_the_host_copies_to_the_device_is_an_input(tmp_path: Path, monkeypa
     assert "hipMemcpyToSymbolAsync(::filters::taps, {{ ptr(taps) }}, sizeof(::filters::taps), 0" in template
     assert "unused" not in template
     text = Path("kernels/smooth.kernel.toml").read_text()
-    assert "whole blocks alone, say so:\n# limits = { n = { multiple = … } }\n" in text
+    assert "whole blocks alone, say so:\n# [operation.limits]\n# n = { multiple = … }\n" in text
+
+
+def test_an_argument_that_is_answered_stands_for_itself_in_the_grid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("copy.hip").write_text(
+        "template <int WIDTH> __global__ void copy(const float* x, float* y, int rows, int outputs) {\n"
+        "  int row = blockIdx.x; if (row < rows) for (int k = 0; k < WIDTH; ++k) y[row] = x[row * WIDTH + k]; }\n"
+        "void two(float* x, float* y, int r, int o) { copy<2><<<o / 4 + 1, 64>>>(x, y, r, o); }\n"
+        "void three(float* x, float* y, int r, int o) { copy<3><<<o / 4 + 1, 64>>>(x, y, r, o); }\n"
+    )
+    words = ["import", "hip", "copy.hip", "--set", "outputs=rows + 1", "--set", "WIDTH=3"]
+    assert main(words, dependencies={"discover": no_toolchain}) == 0
+    (unit,) = load_workspace(tmp_path).units
+    assert unit.instance.parameters["Grid"] == "(rows + 1) / 4 + 1"
+    assert unit.kernel.operation.size_arguments == ("rows",)
+    assert [one.sizes for one in unit.kernel.operation.tensors] == [("rows", "3"), ("rows",)]

@@ -79,7 +79,7 @@ def test_what_indices_do_not_tell_stays_open(body: str) -> None:
 def test_the_message_names_the_index() -> None:
     found = sizes_of("\n\np[blockIdx.x] = 1;")
     assert found is not None
-    assert found.source == "from `p[blockIdx.x]` in line 4"
+    assert found.source == "`p[blockIdx.x]` in line 4"
 
 
 @pytest.mark.parametrize(

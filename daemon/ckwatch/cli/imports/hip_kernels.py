@@ -96,7 +96,7 @@ def hip_kernels(text: str) -> list[HipKernel]:
     code = masked(text)
     found = [kernel for one in _GLOBAL.finditer(code) if (kernel := _kernel(text, code, one.start())) is not None]
     variables = device_variables(text, code)
-    return [_with_launches(text, code, _with_variables(code, kernel, variables)) for kernel in found]
+    return [_with_variables(_with_launches(text, code, kernel), variables) for kernel in found]
 
 
 def _kernel(text: str, code: str, start: int) -> HipKernel | None:
@@ -237,10 +237,9 @@ def _parameter(number: int, declared: str, default: str | None, note: str, body:
     return KernelParameter(name, element, pointers, const, default, note, plain, use)
 
 
-def _with_variables(code: str, kernel: HipKernel, variables: Sequence[DeviceVariable]) -> HipKernel:
-    body = code[kernel.start : kernel.end]
+def _with_variables(kernel: HipKernel, variables: Sequence[DeviceVariable]) -> HipKernel:
     taken = {one.name for one in kernel.parameters}
-    named = [one for one in variables if one.name not in taken and re.search(rf"(?<![\w.]){one.name}\b", body)]
+    named = [one for one in variables if one.name not in taken and re.search(rf"(?<![\w.]){one.name}\b", kernel.body)]
     return replace(kernel, variables=tuple(named))
 
 

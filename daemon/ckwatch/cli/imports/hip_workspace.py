@@ -18,17 +18,17 @@ from ckwatch.cli.imports.hip_types import element_type, is_size, runtime_type
 from ckwatch.cli.imports.host_code import MemoryContent
 from ckwatch.cli.imports.launches import KernelLaunch
 from ckwatch.cli.imports.pointer_uses import Access
-from ckwatch.cli.imports.program_facts import ProgramFacts, elements_in, renamed_facts
+from ckwatch.cli.imports.program_facts import ProgramFacts, elements_in, is_same_count, renamed_facts
 from ckwatch.cli.imports.source_text import Constants, elements
-from ckwatch.cli.imports.tensor_sizes import TensorSizes, commented_sizes, indexed_body
+from ckwatch.cli.imports.tensor_sizes import commented_sizes, indexed_body
 from ckwatch.model.amounts import count
 from ckwatch.model.tensors import DTYPES, INT32_MAX, names_in, parse_size
 from ckwatch.workspace.parameters import RESERVED
-from ckwatch.workspace.problems import join_names
 from ckwatch.workspace.toml import toml_key, toml_string
 
 OPEN = "?"
 INSTANCES = 8
+OTHERS = 4
 LAUNCH = ("Grid", "Block", "SharedBytes")
 _TAKEN = frozenset((*RESERVED, "workspace", "workspace_size", "stream", "grid", "block", *LAUNCH))
 _STEPS = re.compile(r"stride|pitch|offset|^ld[a-z]?$|^s\d+$|^nb\d+$|step|bytes", re.IGNORECASE)
@@ -149,21 +149,31 @@ def _plan(
         _add_parameter(plan, kernel, parameter, constants, chosen)
     for variable in kernel.variables:
         _add_variable(plan, kernel, variable, constants)
-    _set_launch(plan, kernel, chosen)
     own = [size for size in chosen.sizes if size not in plan.sizes] if chosen is not None else []
     plan.sizes += own
-    _derive_sizes(plan, kernel, launches, constants)
+    _set_launch(plan, kernel, chosen)
+    _derive_sizes(plan, kernel, launches)
+    _set_allocated_sizes(plan, constants)
     _set_sizes(plan)
+    _drop_unused(plan, own)
     _set_strides(plan)
     _ask_for_strides(plan, kernel)
-    said = {word for text in plan.parameters.values() for word in _words(text)}
-    said |= {word for one in plan.tensors for text in (*one.sizes, *one.strides) for word in _words(text)}
+    return plan
+
+
+def _drop_unused(plan: _Plan, own: Sequence[str]) -> None:
+    """Leave out sizes of the launch that an answer has made superfluous."""
+    texts = [*plan.parameters.values(), *(size for one in plan.tensors for size in (*one.sizes, *one.strides))]
+    said = {word for text in texts for word in _words(text)}
     for size in own:
         if size in said:
             plan.notes.append(f"`{size}` is a size of its launch, and no argument of the kernel")
         else:
             plan.sizes.remove(size)
-    return plan
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[A-Za-z_]\w*", text)
 
 
 def _argument(name: str) -> str:
@@ -188,9 +198,8 @@ def _in_arguments(kernel: HipKernel, launch: KernelLaunch) -> KernelLaunch:
         block=block,
         shared=shared,
         sizes=tuple(map(_argument, launch.sizes)),
-        facts=renamed_facts(launch.facts, _argument, said),
-        arguments={name: said(text) for name, text in launch.arguments.items()},
         multiples={_argument(name): by for name, by in launch.multiples.items()},
+        facts=renamed_facts(launch.facts, _argument, said),
     )
 
 
@@ -298,35 +307,38 @@ def _add_variable(plan: _Plan, kernel: HipKernel, one: DeviceVariable, constants
     plan.arguments.pop()
     if one.elements is not None and name not in plan.answers:
         plan.tensors[-1].sizes = (str(one.elements * plan.tensors[-1].lanes),)
-        plan.tensors[-1].source = f"the variable of line {one.line}, to which it is copied before each launch"
+        plan.tensors[-1].source = f"line {one.line}: a variable, to which it is copied before each launch"
     arguments = f"{one.symbol}, {{{{ ptr({name}) }}}}, sizeof({one.symbol}), 0, hipMemcpyDeviceToDevice, stream"
     plan.copies.append(f"    if (hipError_t error = hipMemcpyToSymbolAsync({arguments})) return error;\n")
 
 
 def _set_role(plan: _Plan, kernel: HipKernel, tensor: _Tensor) -> None:
     access = tensor.parameter.access
+    key = f"{tensor.name}.in_out"
     allocated = plan.facts.tensors.get(tensor.parameter.name)
     content = MemoryContent.UNKNOWN if allocated is None else allocated.content
-    key = f"{tensor.name}.in_out"
     if access is Access.READ:
         tensor.output = False
         return
-    if key in plan.answers:
-        tensor.in_out = plan.answers[key]
-        plan.used.add(key)
-        if tensor.in_out not in ("true", "false"):
-            raise AnswerError(f"{key} = {tensor.in_out}: true or false is wanted")
-    elif content is MemoryContent.ZEROS:
-        tensor.in_out, tensor.values = "true", "zeros"
-    elif content is MemoryContent.COPIED:
-        tensor.in_out = "true"
-    elif access is Access.UPDATE:
-        tensor.in_out = "true"
-        plan.remarks[key] = f"{kernel.name} reads its elements before it writes them"
-    elif access is Access.UNKNOWN and content is not MemoryContent.UNDEFINED:
-        text = f"{kernel.name}, which hands on {tensor.name}, reads elements that it has not written"
-        plan.answer(key, f"say true if {text}, else false")
-        tensor.in_out = OPEN
+    if key not in plan.answers:
+        if content in (MemoryContent.ZEROS, MemoryContent.COPIED):
+            tensor.in_out = "true"
+            tensor.values = "zeros" if content is MemoryContent.ZEROS else ""
+            plan.remarks[key] = "the program fills it before the launch"
+            return
+        if access in (Access.BOTH, Access.OWN):
+            tensor.in_out = "true" if access is Access.BOTH else "false"
+            plan.remarks[key] = f"{kernel.name} reads its elements before it writes them"
+            return
+        if access is Access.WRITE or content is MemoryContent.UNDEFINED:
+            return
+    text = (
+        f"say true if {kernel.name}, which hands on {tensor.name}, reads elements that it has not written, else false"
+    )
+    given = plan.answer(key, text)
+    if given not in (None, "true", "false"):
+        raise AnswerError(f"{tensor.name}.in_out = {given}: true or false is wanted")
+    tensor.in_out = given or OPEN
 
 
 def _set_launch(plan: _Plan, kernel: HipKernel, launch: KernelLaunch | None) -> None:
@@ -340,6 +352,8 @@ def _set_launch(plan: _Plan, kernel: HipKernel, launch: KernelLaunch | None) -> 
     }
     for key in LAUNCH:
         given = known.get(key)
+        if given is not None:  # what is no argument of the C function is there by its value
+            given = _with_values(plan, kernel, given)
         if key in plan.answers:
             given = plan.answers[key]
             plan.used.add(key)
@@ -351,46 +365,21 @@ def _set_launch(plan: _Plan, kernel: HipKernel, launch: KernelLaunch | None) -> 
         plan.parameters[key] = OPEN if given is None else given
 
 
+def _with_values(plan: _Plan, kernel: HipKernel, text: str) -> str:
+    """The text with values in place of arguments of the kernel that are none of the C function."""
+    arguments = {_argument(one.name): plan.parameters.get(_argument(one.name)) for one in kernel.parameters}
+
+    def said(found: re.Match[str]) -> str:
+        value = arguments.get(found[0])
+        return found[0] if value in (None, OPEN) else value if re.fullmatch(r"\w+", value) else f"({value})"
+
+    return re.sub(r"(?<![\w.])[A-Za-z_]\w*", said, text)
+
+
 def _without_launch(kernel: HipKernel, key: str) -> str:
     if key == "Block" and kernel.launch_bounds:
         return f"its __launch_bounds__ are ({kernel.launch_bounds})"
     return "the file has no launch of it" if key == "Grid" else ""
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"[A-Za-z_]\w*", text)
-
-
-def _allocated(plan: _Plan, tensor: _Tensor, constants: Constants) -> TensorSizes | None:
-    """The elements that the program allocates for a tensor, as one axis."""
-    found = plan.facts.tensors.get(tensor.parameter.name)
-    if found is None:
-        return None
-
-    def type_of(spelled: str) -> str:
-        kind = constants.resolved(spelled)
-        return plan.parameters.get(kind, kind)
-
-    if any(name not in plan.sizes for name in names_in(found.elements)):
-        return None
-    text = elements_in(found, type_of, tensor.parameter.type, tensor.dtype)
-    return TensorSizes((text,), source=f"line {found.line} allocates so many elements") if text else None
-
-
-def _known_values(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch]) -> dict[str, str | int]:
-    """Sizes and numbers by the names of the kernel's parameters."""
-    values: dict[str, str | int] = {}
-    for one in kernel.parameters:
-        name = _argument(one.name)
-        if name in plan.sizes and name in plan.arguments:
-            values[one.name] = name
-        elif (given := plan.parameters.get(name, "")).isdigit():
-            values[one.name] = int(given)
-    for template in kernel.templates:
-        value = plan.parameters[template.name]
-        if value.isdigit() and all(launch.templates.get(template.name) == value for launch in launches):
-            values[template.name] = int(value)
-    return values
 
 
 def _common(first: str, others: Sequence[str | None]) -> str:
@@ -402,9 +391,20 @@ def _common(first: str, others: Sequence[str | None]) -> str:
     return ", ".join(found)
 
 
-def _derive_sizes(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch], constants: Constants) -> None:
-    """Set sizes that follow from the kernel's indices and the program's allocations, else from comments."""
-    values = _known_values(plan, kernel, launches)
+def _derive_sizes(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch]) -> None:
+    """Set sizes that follow from the kernel's indices, else from comments."""
+    values: dict[str, str | int] = {}
+    for one in kernel.parameters:
+        name = _argument(one.name)
+        if name in plan.sizes and name in plan.arguments:
+            values[one.name] = name
+        elif (given := plan.parameters.get(name, "")).isdigit():
+            values[one.name] = int(given)
+    for template in kernel.templates:
+        value = plan.parameters[template.name]
+        is_one = template.name in plan.answers or all(one.templates.get(template.name) == value for one in launches)
+        if value.isdigit() and is_one:
+            values[template.name] = int(value)
     grid = _common(plan.parameters["Grid"], [one.grid for one in launches])
     block = _common(plan.parameters["Block"], [one.block for one in launches])
     body = indexed_body(kernel, values, (grid, block), plan.sizes)
@@ -413,9 +413,6 @@ def _derive_sizes(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunc
         if tensor.absent or tensor.sizes or tensor.parameter.name in plan.answers or tensor.name in plan.answers:
             continue
         found = body.sizes_of(tensor.parameter.name, tensor.parameter.type, tensor.lanes)
-        allocated = _allocated(plan, tensor, constants)
-        if allocated is not None and (found is None or not found.has_elements_of(allocated, plan.sizes)):
-            found = allocated
         if found is None and tensor.lanes == 1:
             rest = first if first in plan.sizes else None
             found = commented_sizes(tensor.parameter.note, tensor.name, plan.sizes, rest)
@@ -424,13 +421,40 @@ def _derive_sizes(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunc
         tensor.sizes, tensor.strides, tensor.source = found.sizes, found.strides, found.source
         for size, by in found.multiples.items():
             _add_multiple(plan, size, by, tensor.source)
+    if launches:
+        _add_multiples(plan, _in_arguments(kernel, launches[0]))
     for tensor in plan.tensors:
         _add_names(plan, tensor.sizes)
-    if launches:
-        chosen = _in_arguments(kernel, launches[0])
-        for size, by in chosen.multiples.items():
-            _add_multiple(plan, size, by, f"the file checks `{size} % … == 0` before line {chosen.line}")
-        plan.notes += [f"{check}: say so in limits" for check in chosen.checks]
+
+
+def _add_multiples(plan: _Plan, chosen: KernelLaunch) -> None:
+    """Numbers that divide sizes, by checks of the code around the launch."""
+    for size, limits in chosen.facts.limits.items():
+        if "multiple" in limits:
+            source = f"line {chosen.facts.checked_at[size]}, which checks it"
+            _add_multiple(plan, size, int(limits["multiple"]), source)
+    for size, by in chosen.multiples.items():
+        _add_multiple(plan, size, by, f"the file checks `{size} % … == 0` before line {chosen.line}")
+    plan.notes += [f"{check}: say so under [operation.limits]" for check in chosen.checks]
+
+
+def _set_allocated_sizes(plan: _Plan, constants: Constants) -> None:
+    """Set sizes to what the program allocates, where the kernel's indices say nothing, or say another number."""
+
+    def type_of(spelled: str) -> str:
+        kind = constants.resolved(spelled)
+        return plan.parameters.get(kind, kind)
+
+    for tensor in plan.tensors:
+        found = plan.facts.tensors.get(tensor.parameter.name)
+        if found is None or tensor.absent or tensor.name in plan.answers:
+            continue
+        count_of = elements_in(found, type_of, tensor.parameter.type, tensor.dtype)
+        if count_of is None or any(name not in plan.sizes for name in names_in(count_of)):
+            continue
+        if not tensor.sizes or not is_same_count(tensor.sizes, count_of):
+            tensor.sizes, tensor.strides = (count_of,), ()
+            tensor.source = f"line {found.line}, which allocates so many"
 
 
 def _add_multiple(plan: _Plan, size: str, by: int, source: str) -> None:
@@ -511,15 +535,12 @@ def _kernel_file(
         lines.append(
             f"runtime = {{ {', '.join(f'{key} = {toml_string(kind)}' for key, kind in plan.runtime.items())} }}"
         )
-    lines += _limits_line(plan)
     for tensor in sorted(plan.tensors, key=lambda one: one.output):
         lines += ["", *_tensor_lines(plan, tensor, known_keys)]
-    said = (
-        "As the program has them without arguments"
-        if plan.facts.values
-        else "Examples: nothing in the source says them"
-    )
-    lines += ["", f"# {said}.", "[[shape]]", *_shape_lines(plan)]
+    lines += _limits_lines(plan)
+    said = any(size in plan.facts.values for size in plan.sizes)
+    what = "As the program has them without arguments" if said else "Examples: nothing in the source says these values"
+    lines += ["", f"# {what}.", "[[shape]]", *_shape_lines(plan, said=said)]
     shared, instances = _instances(plan, kernel, launches)
     if shared:
         lines += ["", "[defaults]", *(_value_line(plan, key, value) for key, value in shared.items())]
@@ -535,7 +556,7 @@ def _tensor_lines(plan: _Plan, tensor: _Tensor, known_keys: Collection[str]) -> 
         return [*lines, "absent = true  # the kernel gets a null pointer, its default"]
     lines.append(_open_line("dtype", tensor.dtype, OpenQuestion("", tensor.dtype_text)))
     if tensor.sizes:
-        source = f"  # {tensor.source}" if tensor.source else ""
+        source = f"  # from {tensor.source}" if tensor.source else ""
         lines.append(f"sizes = {_array(tensor.sizes)}{source}")
     else:
         lines.append(_open_line("sizes", OPEN, plan.asked[tensor.name], in_array=True))
@@ -568,27 +589,56 @@ def _open_line(key: str, value: str, question: OpenQuestion | None, *, in_array:
     return f'{key} = {"[" if in_array else ""}"?"{"]" if in_array else ""}  # ckwatch: {question.text}'
 
 
-def _shape_lines(plan: _Plan) -> list[str]:
+def _limits_lines(plan: _Plan) -> list[str]:
+    """`[operation.limits]`: what the source checks, and bounds of its loops; else a hint where a grid drops a rest."""
+    lines = []
+    for size in plan.sizes:
+        greatest = plan.facts.limits.get(size, {}).get("max", "")
+        keys = [f"max = {toml_string(greatest)}"] if greatest and set(_words(greatest)) <= set(plan.sizes) else []
+        said = [f"line {plan.facts.loop_lines[size]}, a loop"] if keys else []
+        if size in plan.multiples:
+            keys.append(f"multiple = {plan.multiples[size]}")
+            said.append(plan.remarks[f"{size} %"])
+        if keys:
+            lines.append(f"{toml_key(size)} = {{ {', '.join(keys)} }}  # {'; '.join(said)}")
+    return ["", "[operation.limits]", *lines] if lines else _limits_hint(plan)
+
+
+def _limits_hint(plan: _Plan) -> list[str]:
+    """A comment where the grid leaves the rest of a division to the kernel, which may take whole blocks alone."""
+    for one in elements(plan.parameters["Grid"]):
+        sizes = [name for name in dict.fromkeys(_words(one)) if name in plan.sizes]
+        rounds_up = re.search(r"\+|-\s*1\b|\b[A-Za-z_]\w*\s*\(", one)
+        if sizes and "/" in one and not rounds_up and not re.fullmatch(r"(\w+) / \1", one):
+            return [
+                "",
+                f"# The grid leaves out what `{one}` leaves. Where the kernel takes whole blocks alone, say so:",
+                f"# [operation.limits]\n# {toml_key(sizes[0])} = {{ multiple = … }}",
+            ]
+    return []
+
+
+def _shape_lines(plan: _Plan, *, said: bool) -> list[str]:
     """`[[shape]]`: what the program has where it says that, else examples, each of which says so."""
-    known = {name: int(value) for name, value in plan.facts.values.items() if _NUMBER.fullmatch(value)}
-    given = {name: value for name, value in known.items() if name in plan.sizes and abs(value) <= INT32_MAX}
-    answered = {name: int(value) for name, value in plan.answers.items() if re.fullmatch(r"\d+", value)}
-    given |= answered
+    known = {name: int(value) for name, value in plan.facts.values.items() if name in plan.sizes}
+    known = {name: value for name, value in known.items() if 0 <= value <= INT32_MAX}
+    given = {name: int(value) for name, value in plan.answers.items() if re.fullmatch(r"\d+", value)}
     extents = {name for one in plan.tensors for size in one.sizes for name in names_in(size)}
     apart = {name for one in plan.tensors for name in one.strides if name in plan.sizes} - extents
-    named = [size for size in plan.sizes if size in given or (size not in plan.asked and size not in apart)]
+    given = {**known, **given}
+    named = [size for size in plan.sizes if size not in plan.asked and size not in apart]
     values = example_sizes(named, given, [one.sizes for one in plan.tensors], plan.multiples)
     values |= stride_values([(one.sizes, one.strides) for one in plan.tensors if one.strides], values)
-    plan.used |= answered.keys() & values.keys()
+    values |= {size: given[size] for size in plan.sizes if size in given}
+    plan.used |= given.keys() & values.keys()
     lines = []
     for size in plan.sizes:
         if size not in values:
             lines.append(_open_line(toml_key(size), OPEN, plan.asked[size]))
             continue
-        loop = plan.facts.loops.get(size)
-        example = "an example: the source does not say it" if plan.facts.values and size not in given else ""
-        said = loop if size in known and size not in answered else example
-        lines.append(f"{toml_key(size)} = {values[size]}{f'  # {said}' if said else ''}")
+        loop = f"  # of the {plan.facts.loops[size]}" if size in plan.facts.loops and size in known else ""
+        example = "  # an example: the source does not say it" if said and size not in given else ""
+        lines.append(f"{toml_key(size)} = {values[size]}{loop or example}")
     for key, kind in plan.runtime.items():
         value = "false" if kind == "bool" else "1e-5" if "eps" in key.lower() else "1.0"
         value = plan.answers.get(key) or _scalar(plan.facts.values.get(key), kind) or value
@@ -602,40 +652,6 @@ def _scalar(text: str | None, kind: str) -> str | None:
     if text is None or (text in ("true", "false")) != (kind == "bool"):
         return None
     return text if kind == "bool" else repr(float(text))
-
-
-def _limits_line(plan: _Plan) -> list[str]:
-    """`limits`: what the program checks, the bounds of its loops, and what vectors in the kernel divide."""
-    limits = {name: dict(one) for name, one in plan.facts.limits.items()}
-    remarks = [plan.remarks[f"{size} %"] for size in plan.multiples if "multiple" not in limits.get(size, {})]
-    for size, by in plan.multiples.items():
-        known = limits.setdefault(size, {})
-        known["multiple"] = str(lcm(by, int(known.get("multiple", 1))))
-    tables = []
-    lines = set()
-    for name, one in limits.items():
-        if name not in plan.sizes or any(word not in plan.sizes for word in _words(one.get("max", ""))):
-            continue
-        words = [f"{key} = {value if key == 'multiple' else toml_string(value)}" for key, value in one.items()]
-        tables.append(f"{toml_key(name)} = {{ {', '.join(words)} }}")
-        lines |= {plan.facts.checked_at.get(name, 0), plan.facts.loop_lines.get(name, 0)} - {0}
-    if lines:
-        of = "line" if len(lines) == 1 else "lines"
-        remarks.insert(0, f"as {of} {join_names(map(str, sorted(lines)))} of the source")
-    said = f"  # {'; '.join(dict.fromkeys(remarks))}" if remarks else ""
-    return [f"limits = {{ {', '.join(tables)} }}{said}"] if tables else _limits_hint(plan)
-
-
-def _limits_hint(plan: _Plan) -> list[str]:
-    """A comment where the grid leaves the rest of a division to the kernel, which may take whole blocks alone."""
-    for one in elements(plan.parameters["Grid"]):
-        sizes = [name for name in dict.fromkeys(_words(one)) if name in plan.sizes]
-        if sizes and "/" in one and not re.search(r"\+|-\s*1\b|\b[A-Za-z_]\w*\s*\(", one):
-            return [
-                f"# The grid leaves out what `{one}` leaves. Where the kernel takes whole blocks alone, say so:",
-                f"# limits = {{ {toml_key(sizes[0])} = {{ multiple = … }} }}",
-            ]
-    return []
 
 
 def _instances(
@@ -656,7 +672,8 @@ def _instances(
                 plan, launch, {name: launch.templates[name] for name in kinds if name in launch.templates}, first
             )
             continue
-        own = {**launch.templates, "Grid": launch.grid, "Block": launch.block, "SharedBytes": launch.shared}
+        known = {"Grid": launch.grid, "Block": launch.block, "SharedBytes": launch.shared}
+        own = {**launch.templates, **{key: _with_values(plan, kernel, text or "") for key, text in known.items()}}
         values = {key: plan.answers.get(key) or own.get(key) or value for key, value in first.items()}
         if values not in found and len(found) < INSTANCES and set(launch.sizes) <= set(plan.sizes):
             found.append(values)
@@ -678,8 +695,9 @@ def _note_other(plan: _Plan, launch: KernelLaunch, given: Mapping[str, str], fir
     """Say how a launch differs that is no instance: with it the kernel computes something else."""
     words = [f"--set '{name}={value}'" for name, value in given.items() if value != first[name]]
     text = f"line {launch.line} launches it otherwise, for a workspace of its own: {' '.join(words)}"
-    if words and launch.is_complete and text not in plan.notes:
-        plan.notes.append(text)
+    listed = sum("launches it otherwise" in one for one in plan.notes)
+    if words and launch.is_complete and text not in plan.notes and listed <= OTHERS:
+        plan.notes.append(text if listed < OTHERS else f"line {launch.line} launches it otherwise, too, and others may")
 
 
 def _value_line(plan: _Plan, key: str, value: str) -> str:

@@ -102,11 +102,10 @@ class HostCode:
 
     def _assigned(self, name: str, start: int, value: str | None) -> str | None:
         """The value after the assignments behind `start`; None where one depends on a condition."""
-        if re.search(
-            rf"\+\+\s*{name}\b|--\s*{name}\b|(?<![\w.]){name}\s*(?:\+\+|--)|[(,]\s*&\s*{name}\b", self.region[start:]
-        ):
+        behind = self._without_others(name)[start:]
+        if re.search(rf"\+\+\s*{name}\b|--\s*{name}\b|(?<![\w.]){name}\s*(?:\+\+|--)|[(,]\s*&\s*{name}\b", behind):
             return None
-        for one in re.finditer(rf"(?<![\w.])(?<!->){name}\s*([-+*/%]|<<|>>)?=(?!=)", self.region[start:]):
+        for one in re.finditer(rf"(?<![\w.])(?<!->){name}\s*([-+*/%]|<<|>>)?=(?!=)", behind):
             at = start + one.start()
             if self.open[at : at + 1] != self.region[at] or not self.region[:at].rstrip().endswith((";", "{", "}")):
                 return None
@@ -120,6 +119,11 @@ class HostCode:
                 given = f"{before} {one[1]} ({given})" if one[1] else given
             value = given or None
         return value
+
+    def _without_others(self, name: str) -> str:
+        """The region without blocks in which the name is that of another variable."""
+        declares = re.compile(rf"\b[A-Za-z_][\w:>]*\s+[*&]*{name}\s*[=({{;]")
+        return _without_closed_blocks(self.region, declares)
 
     def scalar(self, name: str) -> str | None:
         """The value of a floating-point number or flag that is written out once."""
@@ -268,8 +272,9 @@ def without_suffixes(text: str) -> str:
     return _SUFFIX.sub(lambda found: found[1].replace("'", ""), text)
 
 
-def _without_closed_blocks(region: str) -> str:
-    """The text with blanks for the insides of blocks of statements that end before it does."""
+def _without_closed_blocks(region: str, holding: re.Pattern[str] | None = None) -> str:
+    """The text with blanks for the insides of blocks of statements that end before it does; only for those that hold
+    something, where that is given."""
     found = region
     for one in re.finditer(r"\{", region):
         opening = one.start()
@@ -277,6 +282,8 @@ def _without_closed_blocks(region: str) -> str:
         end = closing(region, opening) if re.search(r"(?:[);{}]|\b(?:else|do|try|noexcept))$", before) else -1
         if end > 0:
             inside = region[opening + 1 : end]
+            if holding is not None and not holding.search(inside):
+                continue
             found = found[: opening + 1] + re.sub(r"[^\n]", " ", inside) + found[end:]
     return found
 

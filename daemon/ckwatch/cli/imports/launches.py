@@ -45,11 +45,11 @@ class KernelLaunch:
     templates: Mapping[str, str]
     sizes: tuple[str, ...]
     why: Mapping[str, str] = field(default_factory=dict)
-    facts: ProgramFacts = field(default_factory=ProgramFacts)
     arguments: Mapping[str, str] = field(default_factory=dict)
     choices: Mapping[str, str] = field(default_factory=dict)
     multiples: Mapping[str, int] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
+    facts: ProgramFacts = field(default_factory=ProgramFacts)
 
     @property
     def is_complete(self) -> bool:
@@ -81,7 +81,7 @@ def kernel_launch(
     """Say a launch in the kernel's own terms; `code` is the masked `text`. `bound` are meanings of names that the
     function which launches gets from a caller."""
     region = _region(launch.code or text, launch.code or code, launch.start)
-    host = HostCode(launch.code or text, launch.code or code, region, launch.start)
+    host = HostCode(text, launch.code or code, region, launch.start)
     facts = program_facts(host, kernel, launch)
     scope = _Scope(host, kernel, launch, bound or {}, code, facts)
     why: dict[str, str] = {}
@@ -119,11 +119,11 @@ def kernel_launch(
         templates,
         tuple(scope.sizes),
         why,
-        facts,
         arguments,
         chosen,
         multiples,
         checks,
+        facts,
     )
 
 
@@ -161,8 +161,8 @@ class _Scope:
         facts: ProgramFacts,
     ) -> None:
         self._host = host
-        self._region = region = host.region
-        self._visible = host.open
+        self._region = host.region
+        self._visible = _without_closed_blocks(host.region)
         self._bound = dict(bound)
         self._known = {word for value in bound.values() for word in re.findall(r"\w+", value)}
         self._code = code
@@ -183,7 +183,7 @@ class _Scope:
         self._given = {
             word
             for words in re.findall(
-                r"#[ \t]*define[ \t]+\w+\(([^)]*)\)|\btemplate\s*<([^;{]*?)>\s*(?:static|void|inline|auto)", region
+                r"#[ \t]*define[ \t]+\w+\(([^)]*)\)|\btemplate\s*<([^;{]*?)>\s*(?:static|void|inline|auto)", host.region
             )
             for word in re.findall(r"\w+", " ".join(words))
         }
@@ -234,6 +234,8 @@ class _Scope:
             if len(declared) != 1:
                 raise _UnknownError(f"`{text}` has no value that is written out")
             text = one_line(declared[0])
+        if text.startswith("{"):
+            text = parameter.type + text
         return self._said(text, 0)
 
     def expression(self, text: str, *, triple: bool, sizes: bool) -> str:
@@ -248,6 +250,7 @@ class _Scope:
         if any(_CALL.search(one) for one in said):  # a template or an overload may want the host's own types
             self._typed = True
             said = [_unwrapped(self._said(one, 0)) for one in elements(text)]
+            self._typed = False
         return ", ".join(said)
 
     def multiples(self) -> tuple[dict[str, int], tuple[str, ...]]:

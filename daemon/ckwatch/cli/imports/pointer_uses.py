@@ -30,8 +30,8 @@ class Access(StrEnum):
 
     READ = "reads"
     WRITE = "writes"
-    BOTH = "writes, and then reads"
-    UPDATE = "reads before it writes"
+    BOTH = "reads and writes"
+    OWN = "writes, and then reads"
     UNKNOWN = "passes on"
 
 
@@ -61,18 +61,18 @@ def access(name: str, body: str, code: str) -> Access:
         return Access.UNKNOWN if any(one.hidden for one in events) else Access.READ
     if not any(one.reads for one in events):
         return Access.WRITE
-    return Access.UPDATE if events[0].reads else Access.BOTH
+    return Access.BOTH if events[0].reads else Access.OWN
 
 
 def _events(name: str, body: str, code: str, depth: int) -> Iterator[_Event]:
     if depth > _DEPTH:
         raise _UnknownUseError
-    ordered: list[tuple[int, _Event]] = []
-    for found in re.finditer(rf"(?<![\w.])(?<!->){re.escape(name)}\b(?!\s*::)", body):
-        for one in _use(found.start(), found.end(), body, code, depth):
-            is_assigned = one.writes and not one.reads  # what is assigned is read before
-            ordered.append((body.find(";", found.end()) if is_assigned else found.start(), one))
-    yield from (one for _, one in sorted(ordered, key=lambda one: one[0]))
+    found: list[tuple[int, _Event]] = []
+    for one in re.finditer(rf"(?<![\w.])(?<!->){re.escape(name)}\b(?!\s*::)", body):
+        for event in _use(one.start(), one.end(), body, code, depth):
+            assigned = event.writes and not event.reads  # what is assigned is read before
+            found.append((max(body.find(";", one.end()), one.end()) if assigned else one.start(), event))
+    yield from (event for _, event in sorted(found, key=lambda one: one[0]))
 
 
 def _use(start: int, end: int, body: str, code: str, depth: int) -> Iterator[_Event]:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from ckwatch.cli.imports.hip_kernels import HipKernel, Launch
 from ckwatch.cli.imports.hip_types import element_type, is_size, runtime_type
 from ckwatch.cli.imports.host_code import CAST, HostCode, MemoryContent, evaluated, without_suffixes
 from ckwatch.cli.imports.source_text import one_line
-from ckwatch.model.tensors import DTYPES, names_in, parse_size
+from ckwatch.model.tensors import DTYPES, evaluate_size, names_in, parse_size
 
 _DEPTH = 12
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*\b(?!\s*[(.:])")
 _SIZEOF = re.compile(r"\bsizeof\s*\(\s*([^()]*?)\s*\)")
 _LENGTH = re.compile(r"\b(\w+)\s*\.\s*size\s*\(\s*\)")
 _BYTES = "bytes_of_"
+_MANY_DIVISORS = 5040
 _LITERAL = re.compile(r"(-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)[fFhH]?|true|false")
 
 
@@ -168,7 +170,7 @@ class _Reader:
             self.facts.values[name] = str(number)
         if loop is None:
             return
-        self.facts.loops[name] = f"of the loop in line {loop.line}: {loop.condition}"
+        self.facts.loops[name] = f"loop in line {loop.line}: {loop.condition}"
         self.facts.loop_lines[name] = loop.line
         bound = re.fullmatch(rf"{re.escape(text)}\s*(<=?)\s*([^;]+)", loop.condition)
         before = dict(self.facts.sizes)
@@ -227,6 +229,19 @@ def elements_in(allocated: AllocatedElements, type_of: Callable[[str], str], own
         if times == 1
         else f"{allocated.elements if is_plain else f'({allocated.elements})'} * {times}"
     )
+
+
+def is_same_count(sizes: Sequence[str], count: str) -> bool:
+    """Return True if the product of sizes is a number of elements, for any values of their names."""
+    names = {name for text in (*sizes, count) for name in names_in(text)}
+    for seed in (7, 11, 13):
+        values = {name: _MANY_DIVISORS * (seed + 2 * at) for at, name in enumerate(sorted(names))}
+        try:
+            if prod(evaluate_size(text, values) for text in sizes) != evaluate_size(count, values):
+                return False
+        except ValueError:
+            return False
+    return True
 
 
 def _without_factor(node: ast.expr) -> ast.expr | None:

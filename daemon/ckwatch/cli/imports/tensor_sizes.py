@@ -41,21 +41,6 @@ class TensorSizes:
     source: str = ""
     multiples: Mapping[str, int] = field(default_factory=dict)
 
-    def has_elements_of(self, other: TensorSizes, names: Collection[str]) -> bool:
-        """Return True where both have as many elements, without gaps."""
-        ranges = IndexRanges("", {name: Polynomial.of(name) for name in names}, [None] * 3, [None] * 3)
-
-        def count(sizes: Sequence[str]) -> Polynomial:
-            found = Polynomial.of(1)
-            for one in sizes:
-                found *= ranges.value(one, 0)
-            return found
-
-        try:
-            return not self.strides and count(self.sizes) == count(other.sizes)
-        except UnknownRangeError:
-            return False
-
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
@@ -165,7 +150,7 @@ class IndexedBody:
             if parse_size(text) is None or not set(names_in(text)) <= self.names:
                 raise UnknownRangeError(text)
         line = self.line + self.body.count("\n", 0, furthest.at)
-        return TensorSizes(words, apart, f"from `{furthest.text}` in line {line}", multiples)
+        return TensorSizes(words, apart, f"`{furthest.text}` in line {line}", multiples)
 
     def _whole(self, size: Polynomial, multiples: dict[str, int]) -> str:
         """The size without a division that its factor undoes, which leaves a size that is a multiple."""
@@ -252,7 +237,7 @@ def commented_sizes(note: str, name: str, names: Collection[str], rest: str | No
         if f"{name}_stride" in names and len(known) > 1:
             inner = [" * ".join(_grouped(size) for size in known[at + 1 :]) for at in range(1, len(known) - 1)]
             strides = (f"{name}_stride", *inner, "1")
-        found.append((len(unknown), TensorSizes(known, strides, f"from the comment {one[0]}")))
+        found.append((len(unknown), TensorSizes(known, strides, f"the comment {one[0]}")))
     return min(found, key=lambda one: one[0])[1] if found else None
 
 
