@@ -20,8 +20,8 @@ TILE_PARAMETERS = (
     ("M_Tile", "N_Tile", "K_Tile"),
     ("ThreadblockM", "ThreadblockN", "ThreadblockK"),
 )
-"""Names of the sizes of a workgroup's tile: CK's own and CK Tile's, each followed by those of PyTorch Inductor, those of
-CK Tile's programs, and CUTLASS's."""
+"""Names of the sizes of a workgroup's tile: CK's own and CK Tile's, each followed by those of PyTorch Inductor, those
+of CK Tile's programs, and CUTLASS's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
