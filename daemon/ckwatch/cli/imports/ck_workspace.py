@@ -144,9 +144,14 @@ extern "C" PT_EXPORT {{ def_kernel(inputs=[@INPUTS@], outputs=[@OUTPUTS@]) }} {
 def _rest_of_k(operation: ProgramOperation, text: OperationText) -> str:
     """The condition on K that not all of CK's operations check: without padding they leave out a part of a tile."""
     names = {one.name for one in operation.parameters}
-    if "K" not in text.shape or not {"GemmSpec", "KPerBlock"} <= names:
+    if "K" not in text.shape or "GemmSpec" not in names:
         return ""
-    condition = refusal("K % {{ KPerBlock }} != 0")
+    if "KPerBlock" in names:
+        condition = refusal("K % {{ KPerBlock }} != 0")
+    elif {"K0PerBlock", "K1"} <= names:
+        condition = refusal("K % {{ K0PerBlock * K1 }} != 0")
+    else:
+        return ""
     return f'{{%- if "K" not in GemmSpec %}}\n{condition}{{%- endif %}}\n'
 
 
