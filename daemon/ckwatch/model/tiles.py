@@ -17,10 +17,11 @@ TILE_PARAMETERS = (
     ("m_per_block", "n_per_block", "k_per_block"),
     ("TileM", "TileN", "TileK"),
     ("tile_m", "tile_n", "tile_k"),
+    ("M_Tile", "N_Tile", "K_Tile"),
     ("ThreadblockM", "ThreadblockN", "ThreadblockK"),
 )
-"""Names of the sizes of a workgroup's tile: CK's own and CK Tile's, each followed by those of PyTorch Inductor, and
-CUTLASS's."""
+"""Names of the sizes of a workgroup's tile: CK's own and CK Tile's, each followed by those of PyTorch Inductor, those
+of CK Tile's programs, and CUTLASS's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +37,19 @@ def tile_of(parameters: Mapping[str, ParameterValue], packed: int = 1) -> Tile |
     """The tile of an instance, None where its parameters do not say. Where `packed` elements of X share a byte, they
     count its depth in bytes."""
     for names in TILE_PARAMETERS:
-        sizes = [parameters.get(name) for name in names]
+        sizes = [_depth(parameters) if name == "KPerBlock" else parameters.get(name) for name in names]
         m, n, k = (size if isinstance(size, int) and not isinstance(size, bool) else 0 for size in sizes)
         if min(m, n, k) > 0:
             return Tile(m=m, n=n, k=k * packed)
     return None
+
+
+def _depth(parameters: Mapping[str, ParameterValue]) -> ParameterValue | None:
+    """KPerBlock; older device operations of CK have its two factors."""
+    outer, inner = parameters.get("K0PerBlock"), parameters.get("K1")
+    if "KPerBlock" in parameters or not isinstance(outer, int) or not isinstance(inner, int):
+        return parameters.get("KPerBlock")
+    return outer * inner
 
 
 def threads_of(parameters: Mapping[str, ParameterValue], most: int) -> int:

@@ -327,8 +327,10 @@ def test_an_epilogue_that_is_not_translated_is_left_open(folder: Path, capsys: C
             "PipelineVersion of Composable Kernel in headers has no v3",
         ),
         (
-            "using Op = ck::tensor_operation::device::DeviceProduct<int>;\n"
-            "using F = ck::tensor_operation::device::instance::DeviceOperationInstanceFactory<Op>;",
+            (
+                "using Op = ck::tensor_operation::device::DeviceProduct<int>;\n"
+                "using F = ck::tensor_operation::device::instance::DeviceOperationInstanceFactory<Op>;"
+            ),
             "it takes instances from CK's library: `ckwatch import ck4inductor`",
         ),
         ("__global__ void scale(float* y) {}", "`ckwatch import hip program.cpp` takes those"),

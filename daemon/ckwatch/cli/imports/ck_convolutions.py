@@ -42,6 +42,8 @@ def convolution_text(
     del element_operation
     if operation.interface.name != "DeviceGroupedConvFwdMultipleABD":
         return None
+    if any(len(types_of(program, operation.argument(name))) != 1 for name in ("ADataType", "BDataType")):
+        return None
     return _Convolution(program, operation).text()
 
 

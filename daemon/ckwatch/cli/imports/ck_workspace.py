@@ -43,8 +43,10 @@ def _kernel_file(
     if text.parameters:
         lines += ["", "[defaults]"]
         lines += [f"{toml_key(key)} = {toml_value(value)}" for key, value in text.parameters.items()]
+    names: list[str] = []
     for one in operations:
-        lines += ["", "[[instance]]", f"name = {toml_string(one.name)}"]
+        names.append(one.name if one.name not in names else f"{one.name}_{len(names) + 1}")
+        lines += ["", "[[instance]]", f"name = {toml_string(names[-1])}"]
         lines += [f"{toml_key(argument.name)} = {_toml_value(argument)}" for argument in one.parameters]
     return "\n".join(lines) + "\n"
 
@@ -142,9 +144,14 @@ extern "C" PT_EXPORT {{ def_kernel(inputs=[@INPUTS@], outputs=[@OUTPUTS@]) }} {
 def _rest_of_k(operation: ProgramOperation, text: OperationText) -> str:
     """The condition on K that not all of CK's operations check: without padding they leave out a part of a tile."""
     names = {one.name for one in operation.parameters}
-    if "K" not in text.shape or not {"GemmSpec", "KPerBlock"} <= names:
+    if "K" not in text.shape or "GemmSpec" not in names:
         return ""
-    condition = refusal("K % {{ KPerBlock }} != 0")
+    if "KPerBlock" in names:
+        condition = refusal("K % {{ KPerBlock }} != 0")
+    elif {"K0PerBlock", "K1"} <= names:
+        condition = refusal("K % {{ K0PerBlock * K1 }} != 0")
+    else:
+        return ""
     return f'{{%- if "K" not in GemmSpec %}}\n{condition}{{%- endif %}}\n'
 
 
@@ -194,4 +201,7 @@ def _meaning(one: TemplateArgument) -> str:
 def kernel_names(path: Path, groups: Sequence[Sequence[ProgramOperation]]) -> list[str]:
     """A name for each group of operations: the file's, with the operation's if there are several."""
     stem = re.sub(r"[^\w.-]+", "_", path.stem)
-    return [stem] if len(groups) == 1 else [f"{stem}_{one[0].name}" for one in groups]
+    if len(groups) == 1:
+        return [stem]
+    names = [f"{stem}_{one[0].name}" for one in groups]
+    return [name if name not in names[:at] else f"{name}_{at + 1}" for at, name in enumerate(names)]
