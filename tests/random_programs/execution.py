@@ -31,7 +31,8 @@ LEVELS = ("-O0", "-O1", "-O2", "-O3")
 
 _BOTH = ("-std=c++20", "-ffp-contract=off", "-w", f"-I{HERE}")
 _DEVICE = ("-x", "hip", "--offload-device-only", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib")
-_HOST = ("-x", "c++", "-O1", "-march=x86-64-v3", "-fPIC", "-shared", "-Xclang", "-ffloat16-excess-precision=none")
+# -O0: from -O1 on, clang 22 reads an i16 through the register of a bf16 at the same place, which quiets a NaN
+_HOST = ("-x", "c++", "-O0", "-march=x86-64-v3", "-fPIC", "-shared", "-Xclang", "-ffloat16-excess-precision=none")
 _HOST_HALVES = ("-Xclang", "-fbfloat16-excess-precision=none")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.compile.toolchain.discover import discover
+from random_programs.compiler_mistakes import mistaken
 from random_programs.execution import Programs, reduced
 from random_programs.programs import Generator, Kernel
 
@@ -26,6 +27,15 @@ def programs(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 )
 def test_the_emulator_computes_what_the_host_does(programs: Programs, seed: int, arch: str, level: str) -> None:
     assert programs.differences(Generator(seed).kernels(10), seed, [arch], [level]) == []
+
+
+@pytest.mark.toolchain
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
+def test_documented_mistakes_of_the_compiler_come_from_its_optimizations(programs: Programs, arch: str) -> None:
+    kernels = mistaken(arch)
+    shown = [(one.kernel, one.level) for one in programs.differences(kernels, 1, [arch], ["-O0", "-O2"])]
+    assert shown == [(one.name, "-O2") for one in kernels]
 
 
 def test_a_seed_has_the_same_kernels_always() -> None:
