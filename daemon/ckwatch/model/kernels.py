@@ -111,12 +111,12 @@ class Operation:
     """The computation of a kernel, apart from how.
 
     `inputs` and `outputs` stand in the order of the template's names; an absent input is None. `settings` holds the
-    keys of the kernel file's `[operation]` table that are no tensors (`activation`, `alpha`, …). `size_arguments`
-    are the names of the C function's `int32_t` sizes and `runtime_arguments` those of its runtime arguments, whose C
-    types are `runtime_types` (`int32_t` where not given). `size_defaults` are expressions for sizes that a shape need
-    not give, which are also the least that they may be. `limits`: what sizes may be, by name. `computation`: what it
-    computes, None where that is not known. `reference`: the user's own, which counts instead; `comparisons`: how
-    outputs are compared with it, by their names.
+    keys of the kernel file's `[operation]` table that are no tensors (`activation`, `alpha`, …). `size_arguments` are
+    the names of the C function's `int32_t` sizes and `runtime_arguments` those of its runtime arguments, whose C types
+    are `runtime_types` (`int32_t` where not given); `runtime_values` are those to try. `size_defaults` are expressions
+    for sizes that a shape need not give, which are also the least that they may be. `limits`: what sizes may be, by
+    name. `computation`: what it computes, None where that is not known. `reference`: the user's own, which counts
+    instead; `comparisons`: how outputs are compared with it, by their names.
     """
 
     kind: str
@@ -126,6 +126,7 @@ class Operation:
     size_arguments: tuple[str, ...]
     runtime_arguments: tuple[str, ...]
     runtime_types: Mapping[str, str] = field(default_factory=dict)
+    runtime_values: Mapping[str, tuple[int | float, ...]] = field(default_factory=dict)
     settings: Mapping[str, ParameterValue] = field(default_factory=dict)
     size_defaults: Mapping[str, str] = field(default_factory=dict)
     computation: Contraction | RowComputation | None = None

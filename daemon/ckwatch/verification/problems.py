@@ -238,9 +238,11 @@ def _custom_trials(unit: Unit) -> Iterator[tuple[Trial, bool]]:
     if len(optional) > 1:
         yield replace(trial_on("without optional inputs", sizes, frozenset(optional)), hint=NULL_HINT), False
     for name in operation.runtime_arguments:
-        if operation.runtime_types.get(name) == "bool":
-            value = not runtime[name]
-            yield trial_on(f"{name} = {str(value).lower()}", sizes, arguments={**runtime, name: value}), False
+        of_type = (False, True) if operation.runtime_types.get(name) == "bool" else ()
+        for value in operation.runtime_values.get(name, of_type):
+            if value != runtime[name]:
+                trial = trial_on(f"{name} = {_written(value)}", sizes, arguments={**runtime, name: value})
+                yield trial, name in operation.runtime_values
 
 
 def far_apart(operation: Operation, sizes: Mapping[str, int], only: str = "") -> dict[str, int] | None:
@@ -353,8 +355,9 @@ def _macs(problem: KernelProblem) -> int:
 
 
 def _usual_runtime(unit: Unit) -> Mapping[str, int | float]:
-    arguments = unit.kernel.operation.runtime_arguments
-    return next((shape.runtime for shape in unit.kernel.shapes), dict.fromkeys(arguments, 1))
+    operation = unit.kernel.operation
+    usual = {name: operation.runtime_values.get(name, (1,))[0] for name in operation.runtime_arguments}
+    return next((shape.runtime for shape in unit.kernel.shapes), usual)
 
 
 def _of_shape(unit: Unit, shape: Shape) -> Trial:

@@ -13,7 +13,8 @@ from ckwatch.model.kernels import Kernel, Operation, Shape, Tensor
 from ckwatch.model.tensor_values import misfit_on
 from ckwatch.model.tensors import INT32_MAX, evaluate_size
 from ckwatch.workspace.operations import KINDS
-from ckwatch.workspace.problems import Problems, describe_value, did_you_mean, join_names
+from ckwatch.workspace.operations.runtime_values import is_runtime_value
+from ckwatch.workspace.problems import Problems, did_you_mean, join_names
 from ckwatch.workspace.settings import name_at
 from ckwatch.workspace.toml_document import KeyPath, TomlDocument
 
@@ -27,14 +28,6 @@ _INTEGER, _FRACTION = (
 
 NAME_DOC = "by default the sizes, `4096x4096x64`"
 """The default of a shape's `name`, as editors show it."""
-
-_C_INTEGERS = {
-    "int32_t": range(-(2**31), 2**31),
-    "int64_t": range(-(2**63), 2**63),
-    "uint32_t": range(2**32),
-    "uint64_t": range(2**64),
-    "size_t": range(2**64),
-}
 
 
 def read_shapes(problems: Problems, values: Any, operation: Operation) -> list[Shape]:
@@ -198,7 +191,7 @@ class _Given:
             if _is_size(problems, key, value, place, least):
                 self.sizes[key] = value
         elif key in operation.runtime_arguments:
-            if _is_runtime(problems, key, value, place, operation.runtime_types.get(key, "int32_t")):
+            if is_runtime_value(problems, key, value, place, operation.runtime_types.get(key, "int32_t")):
                 self.runtime[key] = value
         elif _names_are_sure(operation):
             problems.unknown_key(place, ["name", *_arguments(operation)])
@@ -234,24 +227,6 @@ def _is_size(problems: Problems, key: str, value: Any, place: KeyPath, least: in
     if not least <= value <= INT32_MAX:
         message = f"`{key}` must be at least {least}" if value < least else f"`{key}` does not fit into int32_t"
         problems.at_value(place, "out-of-range", message)
-        return False
-    return True
-
-
-def _is_runtime(problems: Problems, key: str, value: Any, place: KeyPath, c_type: str) -> bool:
-    if c_type == "bool" and isinstance(value, bool):
-        return True
-    if c_type in ("float", "double") and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return True
-    if c_type not in _C_INTEGERS or not isinstance(value, int) or isinstance(value, bool):
-        message = f"`{key}` is of type {c_type}; {describe_value(value)} is not"
-        problems.at_value(place, "wrong-type", message)
-        return False
-    if key == "kBatch" and value < 1:
-        problems.at_value(place, "out-of-range", "`kBatch` must be at least 1")
-        return False
-    if value not in _C_INTEGERS[c_type]:
-        problems.at_value(place, "out-of-range", f"`{key}` does not fit into {c_type}")
         return False
     return True
 

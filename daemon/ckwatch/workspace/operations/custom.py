@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -13,6 +13,7 @@ from ckwatch.model.kernels import Operation, OutputComparison, SizeLimits, Tenso
 from ckwatch.model.tensors import INT32_MAX, contiguous_strides, evaluate_size, names_in
 from ckwatch.workspace.operations import tables
 from ckwatch.workspace.operations.kind import OperationKind
+from ckwatch.workspace.operations.runtime_values import read_runtime_values
 from ckwatch.workspace.operations.tensor_values import INDEX, VALUES, Index, Values, read_values
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.problems import Problems, did_you_mean, join_names
@@ -78,6 +79,9 @@ class CustomTable(tables.SettingsTable):
     runtime: dict[
         tables.Identifier, Annotated[tables.RuntimeType, Field(description="the C type of this runtime argument")]
     ] = Field({}, description="runtime arguments and their C types")
+    runtime_values: dict[tables.Identifier, Annotated[list[Any], Field(min_length=1)]] = Field(
+        {}, description="values of runtime arguments that verification tries, each of them: `{ eps = [1e-6, 1e-5] }`"
+    )
     limits: dict[tables.Identifier, LimitsTable] = Field(
         {}, description="the values that a size may have; others are not tried and refused in `[[shape]]`"
     )
@@ -124,6 +128,7 @@ def read_custom(problems: Problems, table: CustomTable) -> Operation:
         size_arguments=tuple(table.sizes),
         runtime_arguments=tuple(table.runtime),
         runtime_types=dict(table.runtime),
+        runtime_values=read_runtime_values(problems, table.runtime_values, table.runtime),
         limits=_limits(problems, table),
         settings=tables.template_settings(problems, table, {}, tuple(tensor.name for tensor in table.input)),
         comparisons={result.name: _comparison(problems, table, at) for at, result in enumerate(table.output)},
