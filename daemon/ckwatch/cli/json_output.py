@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from ckwatch.bench.imports.records import ImportedTimingsFile
 from ckwatch.cli.explain import ExplainedState
 from ckwatch.cli.farm import FarmWorkerLine
+from ckwatch.codeobject.device_profiles import LineWeight
 from ckwatch.codeobject.report import KernelReport
 from ckwatch.codeobject.report_diff import FigureChange, KernelWarning
 from ckwatch.compile.toolchain.devices import DetectedDevice
@@ -37,6 +38,18 @@ from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, S
 from ckwatch.wire.imported_timings import ImportedTiming, TimingsImport
 from ckwatch.wire.messages import PassTime, RenderedText
 from ckwatch.wire.state import Cause, Change, Status, Unit
+
+
+@dataclass
+class ImportedProfile:
+    """A file's profile: how it was taken, and its lines, which together have all of its samples or cycles."""
+
+    file: str
+    method: str
+    unit: Literal["samples", "cycles"]
+    total: int
+    lines: tuple[LineWeight, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass
@@ -319,6 +332,12 @@ OUTPUT: dict[str, tuple[type, ...]] = {
     ),
     "import hip": (_IMPORTED_KERNELS,),
     "import cpp": (_IMPORTED_KERNELS,),
+    "import profile": (
+        _answer(
+            "ImportedProfiles", "What a profiler saw on a device, by lines (from zero; null: no line is known).",
+            profiles=tuple[ImportedProfile, ...],
+        ),
+    ),
     "import timings": (
         _answer(
             "ImportedTimingFiles", "The result for each file whose timings were imported.",

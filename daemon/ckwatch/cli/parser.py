@@ -273,6 +273,15 @@ IMPORTS = (
         runs="imports.cpp:run",
     ),
     command(
+        "profile",
+        "Show by lines what rocprofv3 saw on a device",
+        value("files", "FILE", "PC sampling as CSV or JSON, or a thread trace's code.json", type=Path, nargs="+"),
+        named("units", "--unit", "UNIT", "whose kernel it is: lines of its text are shown at its template"),
+        value("--top", "N", "list the first N lines", default=20, type=positive),
+        *ASKING,
+        runs="imports.profile:run",
+    ),
+    command(
         "timings",
         "Keep what others measured beside one's own timings",
         value("files", "FILE", "AITER's *_tuned_gemm.csv, Kernel Tuner's cache or T4 file", type=Path, nargs="*"),

@@ -1,0 +1,258 @@
+"""Reads profiles that rocprofv3 writes: PC sampling as CSV and JSON, and the `code.json` of a thread trace.
+
+PC sampling: "Using PC sampling" of rocprofiler-sdk's documentation. Each row is a sample: the instruction at which a
+wave was, its source line as a comment `PATH:LINE` where the code object has line tables, and with stochastic sampling
+whether it was issued and why not. In JSON instructions and comments are strings that samples refer to by `inst_index`,
+-1 for code that the tool does not know.
+
+Thread trace: `code.json` of a `ui_output` folder, a row per instruction with the columns that its `header` names: how
+often it was executed, with cycles, or samples of it, with their stalls by reason in the order of
+`rocprofiler_pc_sampling_instruction_not_issued_reason_t` (rocprofiler-sdk's `pc_sampling.h`).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ckwatch.model.device_profiles import HOST_TRAP, STOCHASTIC, THREAD_TRACE, DeviceProfile, ProfiledPlace
+
+_COMMENT = re.compile(r"(?P<path>.+?):(?P<line>\d+)(?::\d+)?$")
+_REASON = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_"
+_CSV_COLUMNS = ("Instruction", "Instruction_Comment")
+_CODE_COLUMNS = ("ISA", "Source", "Vaddr", "Hit", "Latency")
+_REASONS = (
+    *("not said", "no instruction available", "alu dependency", "waitcnt", "internal instruction", "barrier wait"),
+    *("arbiter not win", "arbiter win ex stall", "other wait", "sleep wait"),
+)
+
+
+class NoProfileError(ValueError):
+    """A file that is no profile that is known; the message says why."""
+
+
+def read_profile(content: bytes) -> DeviceProfile:
+    """The profile in a file. Raises NoProfileError."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise NoProfileError("it is no text; name a CSV or JSON file of rocprofv3, or a trace's code.json") from None
+    if not text.lstrip().startswith("{"):
+        return _of_csv(text)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NoProfileError(f"it is no JSON: {error}") from None
+    if isinstance(found.get("code"), list):
+        return _of_code(found)
+    if isinstance(found.get("rocprofiler-sdk-tool"), list):
+        return _of_tool(found["rocprofiler-sdk-tool"])
+    raise NoProfileError("it has neither `rocprofiler-sdk-tool`, of rocprofv3, nor `code`, of a thread trace")
+
+
+@dataclass(slots=True)
+class _Samples:
+    """Samples by instruction and line."""
+
+    samples: Counter[tuple[Any, ...]] = field(default_factory=Counter)
+    issued: Counter[tuple[Any, ...]] = field(default_factory=Counter)
+    lanes: Counter[tuple[Any, ...]] = field(default_factory=Counter)
+    stalls: dict[tuple[Any, ...], Counter[str]] = field(default_factory=dict)
+
+    def add(self, key: tuple[Any, ...], mask: int, issued: bool | None, reason: str) -> None:
+        self.samples[key] += 1
+        self.lanes[key] += mask.bit_count()
+        if issued:
+            self.issued[key] += 1
+        elif issued is not None:
+            self.stalls.setdefault(key, Counter())[reason_words(reason)] += 1
+
+    def places(self) -> Iterator[ProfiledPlace]:
+        for key, count in self.samples.most_common():
+            text, comment, address, kernel = key
+            path, line = place_of(comment)
+            yield ProfiledPlace(
+                text=text,
+                path=path,
+                line=line,
+                address=address,
+                kernel=kernel,
+                samples=count,
+                issued=self.issued[key],
+                lanes=self.lanes[key],
+                stalls=dict(self.stalls.get(key, Counter()).most_common()),
+            )
+
+
+def reason_words(reason: str) -> str:
+    """`ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_WAITCNT` → `waitcnt`."""
+    return reason.removeprefix(_REASON).replace("_", " ").lower() or "not said"
+
+
+def place_of(comment: str) -> tuple[str, int | None]:
+    """The path and line (from zero) of a comment; "" and None for one that names none."""
+    found = _COMMENT.match(comment.strip())
+    return (found["path"], int(found["line"]) - 1) if found is not None and int(found["line"]) else ("", None)
+
+
+def _of_csv(text: str) -> DeviceProfile:
+    rows = csv.DictReader(io.StringIO(text))
+    names = rows.fieldnames or ()
+    if missing := [name for name in _CSV_COLUMNS if name not in names]:
+        raise NoProfileError(f"it has no column {missing[0]}, which rocprofv3's PC sampling has")
+    stochastic = "Stall_Reason" in names
+    found = _Samples()
+    broken = 0
+    for row in rows:
+        try:
+            mask = int(row.get("Exec_Mask") or 0)
+            issued = bool(int(row["Wave_Issued_Instruction"])) if stochastic else None
+            key = (row["Instruction"].strip(), row["Instruction_Comment"] or "", None, "")
+        except (ValueError, TypeError, AttributeError, KeyError):
+            broken += 1
+            continue
+        found.add(key, mask, issued, row.get("Stall_Reason") or "")
+    return _sampled(STOCHASTIC if stochastic else HOST_TRAP, found, broken)
+
+
+def _of_tool(tools: Iterable[Any]) -> DeviceProfile:
+    found, broken, methods = _Samples(), 0, set()
+    for tool in tools:
+        try:
+            records, strings = tool["buffer_records"], tool["strings"]
+            texts, comments = strings["pc_sample_instructions"], strings["pc_sample_comments"]
+            kernels = _kernels(tool, records)
+        except (KeyError, TypeError):
+            continue
+        for method, name in ((HOST_TRAP, "pc_sample_host_trap"), (STOCHASTIC, "pc_sample_stochastic")):
+            for sample in records.get(name) or ():
+                methods.add(method)
+                try:
+                    at, record = int(sample["inst_index"]), sample["record"]
+                    known = 0 <= at < len(texts)
+                    counter = record.get("pc") or {}
+                    key = (
+                        texts[at] if known else "",
+                        comments[at] if known and at < len(comments) else "",
+                        counter.get("code_object_offset"),
+                        kernels.get(record.get("dispatch_id"), ""),
+                    )
+                    issued = bool(record["wave_issued"]) if method is STOCHASTIC else None
+                    reason = ((record.get("snapshot") or {}).get("stall_reason") or record.get("stall_reason")) or ""
+                    found.add(key, int(record.get("exec_mask") or 0), issued, str(reason))
+                except (KeyError, TypeError, ValueError, AttributeError):
+                    broken += 1
+    if not methods:
+        raise NoProfileError("it has no samples: `rocprofv3 --pc-sampling-beta-enabled` takes them")
+    return _sampled(", ".join(sorted(methods)), found, broken)
+
+
+def _kernels(tool: Mapping[str, Any], records: Mapping[str, Any]) -> dict[Any, str]:
+    """By dispatch, the readable names of kernels."""
+    names = {
+        one.get("kernel_id"): str(one.get("formatted_kernel_name") or one.get("kernel_name") or "")
+        for one in tool.get("kernel_symbols") or ()
+    }
+    dispatches = [one.get("dispatch_info") or {} for one in records.get("kernel_dispatch") or ()]
+    return {one.get("dispatch_id"): names.get(one.get("kernel_id"), "") for one in dispatches}
+
+
+def _sampled(method: str, found: _Samples, broken: int) -> DeviceProfile:
+    places = tuple(found.places())
+    notes = [f"{broken} samples could not be read"] if broken else []
+    if unknown := sum(one.samples for one in places if not one.text):
+        notes.append(f"{unknown} samples are of code that the tool did not know")
+    if without := sum(one.samples for one in places if one.text and one.line is None):
+        total = sum(found.samples.values())
+        notes.append(f"{without} of {total} samples have no source line: the code object has no line tables")
+    return DeviceProfile(method=method, unit="samples", places=places, notes=tuple(notes))
+
+
+def _of_code(found: Mapping[str, Any]) -> DeviceProfile:
+    header = found.get("header")
+    columns = {name: at for at, name in enumerate(header)} if isinstance(header, list) else {}
+    if isinstance(header, str):
+        columns = {name.strip(): at for at, name in enumerate(header.split(","))}
+    if missing := [name for name in _CODE_COLUMNS if name not in columns]:
+        raise NoProfileError(f"its header has no {missing[0]}, which a thread trace's code.json has")
+    places, broken, kernel = [], 0, ""
+
+    def number(row: list[Any], name: str) -> int:
+        return int(row[columns[name]]) if name in columns else 0
+
+    for row in found["code"]:
+        try:
+            text = str(row[columns["ISA"]])
+            if text.startswith(";"):  # the head of a function
+                kernel = str(row[columns["Source"]]) or text.removeprefix(";").strip()
+                continue
+            path, line = place_of(str(row[columns["Source"]]))
+            issued = number(row, "PC_Issued")
+            reasons = row[columns["Stall_Reasons"]] if "Stall_Reasons" in columns else ()
+            places.append(
+                ProfiledPlace(
+                    text=text,
+                    path=path,
+                    line=line,
+                    address=number(row, "Vaddr"),
+                    kernel=kernel,
+                    samples=issued + number(row, "PC_Stalled"),
+                    issued=issued,
+                    stalls={reason: int(count) for reason, count in zip(_REASONS, reasons, strict=False) if count},
+                    hits=number(row, "Hit"),
+                    latency=number(row, "Latency"),
+                    stalled=number(row, "Stall"),
+                    idle=number(row, "Idle"),
+                )
+            )
+        except (IndexError, ValueError, TypeError):
+            broken += 1
+    traced = any(one.latency for one in places)
+    profile = DeviceProfile(
+        method=THREAD_TRACE if traced else f"{STOCHASTIC}, of a trace's code.json",
+        unit="cycles" if traced else "samples",
+        places=tuple(places),
+    )
+    notes = [f"{broken} rows could not be read"] if broken else []
+    if without := sum(profile.weight(one) for one in places if one.line is None):
+        notes.append(f"{without} of {profile.total} {profile.unit} have no source line")
+    return replace(profile, notes=tuple(notes))
+
+
+@dataclass(frozen=True, slots=True)
+class LineWeight:
+    """A line (from zero; None: no line is known) of a profile, its weight, what its waves waited for, and its
+    instructions."""
+
+    path: str
+    line: int | None
+    weight: int
+    issued: int
+    stalls: Mapping[str, int]
+    instructions: int
+
+
+def by_line(profile: DeviceProfile) -> tuple[LineWeight, ...]:
+    """The lines of a profile, the heaviest first; together they have its whole weight."""
+    members: dict[tuple[str, int | None], list[ProfiledPlace]] = {}
+    for place in profile.places:
+        members.setdefault((place.path, place.line), []).append(place)
+    found = []
+    for (path, line), places in members.items():
+        stalls: Counter[str] = Counter()
+        for place in places:
+            stalls.update(place.stalls)
+            if place.stalled:
+                stalls["stalled"] += place.stalled
+            if place.idle:
+                stalls["idle"] += place.idle
+        weight = sum(map(profile.weight, places))
+        issued = sum(one.issued or one.hits for one in places)
+        found.append(LineWeight(path, line, weight, issued, dict(stalls.most_common()), len(places)))
+    return tuple(sorted(found, key=lambda one: (-one.weight, one.path, -1 if one.line is None else one.line)))
