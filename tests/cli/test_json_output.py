@@ -42,6 +42,7 @@ from engine.code_workspace import CodeBench
 from fakes.fake_verifications import finding_of, unit_verification, verification_of
 from fakes.tuning_stand_in import TunedWorkspace, workspace
 
+PROFILE = Path(__file__).parents[1] / "data" / "profiles" / "pc_sampling_host_trap.csv"
 PAGE = Path(__file__).parents[2] / "docs/json.md"
 A, B = "gemm/a@gfx942", "gemm/b@gfx942"
 EXPORTABLE = 'int tile = {{ Tile }};\nextern "C" PT_EXPORT {{ def_kernel(inputs=[X, W], outputs=[Y]) }} { return 0; }\n'
@@ -304,10 +305,11 @@ def test_imported_timings(reader: Reader, tmp_path: Path, monkeypatch: pytest.Mo
     made = TimingClient(tmp_path, A)
     reader.dependencies["connected"] = connecting_to(made)
     monkeypatch.delenv("CKWATCH_NO_DAEMON", raising=False)
+    reader.run("import profile", str(PROFILE))
     reader.run("import timings", "t.csv")
     reader.run("import timings", "--list")
     reader.run("import timings", "--remove", "t.csv")
-    assert reader.seen == {"ImportedTimingFiles", "ImportedTimingsList", "ImportedTimingsRemoved"}
+    assert reader.seen == {"ImportedProfiles", "ImportedTimingFiles", "ImportedTimingsList", "ImportedTimingsRemoved"}
 
 
 def test_tuning(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

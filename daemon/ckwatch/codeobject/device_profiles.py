@@ -124,27 +124,25 @@ def _of_csv(text: str) -> DeviceProfile:
 def _of_tool(tools: Iterable[Any]) -> DeviceProfile:
     found, broken, methods = _Samples(), 0, set()
     for tool in tools:
-        try:
-            records, strings = tool["buffer_records"], tool["strings"]
-            texts, comments = strings["pc_sample_instructions"], strings["pc_sample_comments"]
-            kernels = _kernels(tool, records)
-        except (KeyError, TypeError):
-            continue
+        records, strings = _table(_table(tool).get("buffer_records")), _table(_table(tool).get("strings"))
+        texts, comments = (_rows(strings.get(f"pc_sample_{what}")) for what in ("instructions", "comments"))
+        kernels = _kernels(_table(tool), records)
         for method, name in ((HOST_TRAP, "pc_sample_host_trap"), (STOCHASTIC, "pc_sample_stochastic")):
-            for sample in records.get(name) or ():
+            for sample in _rows(records.get(name)):
                 methods.add(method)
                 try:
                     at, record = int(sample["inst_index"]), sample["record"]
                     known = 0 <= at < len(texts)
-                    counter = record.get("pc") or {}
+                    counter = _table(record.get("pc"))
+                    offset = counter.get("code_object_offset")
                     key = (
-                        texts[at] if known else "",
-                        comments[at] if known and at < len(comments) else "",
-                        counter.get("code_object_offset"),
-                        kernels.get(record.get("dispatch_id"), ""),
+                        str(texts[at]) if known else "",
+                        str(comments[at]) if known and at < len(comments) else "",
+                        None if offset is None else int(offset),
+                        kernels.get(str(record.get("dispatch_id")), ""),
                     )
                     issued = bool(record["wave_issued"]) if method is STOCHASTIC else None
-                    reason = ((record.get("snapshot") or {}).get("stall_reason") or record.get("stall_reason")) or ""
+                    reason = _table(record.get("snapshot")).get("stall_reason") or record.get("stall_reason") or ""
                     found.add(key, int(record.get("exec_mask") or 0), issued, str(reason))
                 except (KeyError, TypeError, ValueError, AttributeError):
                     broken += 1
@@ -153,14 +151,22 @@ def _of_tool(tools: Iterable[Any]) -> DeviceProfile:
     return _sampled(", ".join(sorted(methods)), found, broken)
 
 
-def _kernels(tool: Mapping[str, Any], records: Mapping[str, Any]) -> dict[Any, str]:
+def _kernels(tool: Mapping[str, Any], records: Mapping[str, Any]) -> dict[str, str]:
     """By dispatch, the readable names of kernels."""
     names = {
-        one.get("kernel_id"): str(one.get("formatted_kernel_name") or one.get("kernel_name") or "")
-        for one in tool.get("kernel_symbols") or ()
+        str(one.get("kernel_id")): str(one.get("formatted_kernel_name") or one.get("kernel_name") or "")
+        for one in map(_table, _rows(tool.get("kernel_symbols")))
     }
-    dispatches = [one.get("dispatch_info") or {} for one in records.get("kernel_dispatch") or ()]
-    return {one.get("dispatch_id"): names.get(one.get("kernel_id"), "") for one in dispatches}
+    dispatches = [_table(_table(one).get("dispatch_info")) for one in _rows(records.get("kernel_dispatch"))]
+    return {str(one.get("dispatch_id")): names.get(str(one.get("kernel_id")), "") for one in dispatches}
+
+
+def _table(found: Any) -> Mapping[str, Any]:
+    return found if isinstance(found, dict) else {}
+
+
+def _rows(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else []
 
 
 def _sampled(method: str, found: _Samples, broken: int) -> DeviceProfile:

@@ -1,0 +1,189 @@
+"""Profiles of rocprofv3: files that AMD's tools wrote, read whole, and what is none."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ckwatch.codeobject.device_profiles import NoProfileError, by_line, place_of, read_profile, reason_words
+from ckwatch.model.device_profiles import HOST_TRAP, STOCHASTIC, THREAD_TRACE, DeviceProfile
+
+PROFILES = Path(__file__).parents[1] / "data" / "profiles"
+CODE = json.loads(gzip.decompress((PROFILES / "att_code.json.gz").read_bytes()))
+
+
+def of(found: Any) -> DeviceProfile:
+    return read_profile(json.dumps(found).encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "without"),
+    [
+        ("pc_sampling_host_trap.csv", HOST_TRAP, 79),
+        ("pc_sampling_host_trap_debug.csv", HOST_TRAP, 0),
+        ("pc_sampling_stochastic_debug.csv", STOCHASTIC, 0),
+    ],
+)
+def test_every_sample_of_a_real_file_is_placed_or_has_no_line(name: str, method: str, without: int) -> None:
+    with (PROFILES / name).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    found = read_profile((PROFILES / name).read_bytes())
+    lines = by_line(found)
+    assert (found.method, found.unit, found.total) == (method, "samples", len(rows))
+    assert sum(line.weight for line in lines) == len(rows)
+    assert sum(line.weight for line in lines if line.line is None) == without
+    for place in found.places:
+        mine = [
+            row
+            for row in rows
+            if row["Instruction"] == place.text and place_of(row["Instruction_Comment"]) == (place.path, place.line)
+        ]
+        assert place.samples == len(mine)
+        assert place.lanes == sum(int(row["Exec_Mask"]).bit_count() for row in mine)
+        issued = [row for row in mine if row.get("Wave_Issued_Instruction") == "1"]
+        assert place.issued == len(issued)
+        if method is STOCHASTIC:
+            assert place.issued + sum(place.stalls.values()) == place.samples
+
+
+def test_the_instructions_of_a_trace_are_read_whole() -> None:
+    found = of(CODE)
+    columns = {name: at for at, name in enumerate(CODE["header"])}
+    rows = [row for row in CODE["code"] if not row[0].startswith(";")]
+    assert len(found.places) == len(rows)
+    assert found.total == sum(row[columns["PC_Issued"]] + row[columns["PC_Stalled"]] for row in rows) == 4690
+    assert found.notes == ()
+    lines = by_line(found)
+    assert sum(line.weight for line in lines) == found.total
+    stalls: dict[str, int] = {}
+    for line in lines:
+        for reason, count in line.stalls.items():
+            stalls[reason] = stalls.get(reason, 0) + count
+    # in the order of the enumeration of rocprofiler-sdk
+    assert [stalls[reason] for reason in ("waitcnt", "barrier wait", "arbiter win ex stall")] == [657, 761, 777]
+    assert found.places[0].kernel.startswith("void reference_gemm<4>")
+
+
+def test_a_trace_with_cycles_is_weighed_by_them() -> None:
+    header = ["ISA", "_", "LineNumber", "Source", "Codeobj", "Vaddr", "Hit", "Latency", "Stall", "Idle"]
+    rows = [["s_nop 0", 0, 1, "/k.hip:7", 1, 64, 4, 40, 8, 4], ["s_endpgm", 0, 2, "", 1, 68, 1, 10, 0, 0]]
+    found = of({"code": rows, "header": header})
+    assert (found.method, found.unit, found.total) == (THREAD_TRACE, "cycles", 50)
+    assert found.notes == ("10 of 50 cycles have no source line",)
+    assert [(line.path, line.line, line.weight, line.issued) for line in by_line(found)] == [
+        ("/k.hip", 6, 40, 4),
+        ("", None, 10, 1),
+    ]
+
+
+def tool(**records: Any) -> dict[str, Any]:
+    """As rocprofv3 writes it."""
+    return {
+        "rocprofiler-sdk-tool": [
+            {
+                "buffer_records": {
+                    "kernel_dispatch": [{"dispatch_info": {"dispatch_id": 3, "kernel_id": 5}}],
+                    **records,
+                },
+                "kernel_symbols": [{"kernel_id": 5, "formatted_kernel_name": "k(int*)"}],
+                "strings": {
+                    "pc_sample_instructions": ["v_add_f32_e32 v0, v1, v2", "s_waitcnt vmcnt(0)"],
+                    "pc_sample_comments": ["/k.hip:4", ""],
+                },
+            }
+        ]
+    }
+
+
+def test_samples_in_json_say_their_kernel_and_address() -> None:
+    record = {"dispatch_id": 3, "exec_mask": 255, "pc": {"code_object_id": 1, "code_object_offset": 4096}}
+    stalled = {
+        **record,
+        "wave_issued": 0,
+        "snapshot": {"stall_reason": f"{'ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_'}WAITCNT"},
+    }
+    samples = [
+        {"inst_index": 0, "record": {**record, "wave_issued": 1}},
+        {"inst_index": 1, "record": stalled},
+        {"inst_index": -1, "record": stalled},
+    ]
+    found = of(tool(pc_sample_stochastic=samples))
+    assert (found.method, found.total) == (STOCHASTIC, 3)
+    first, second, unknown = sorted(found.places, key=lambda place: (not place.text, place.line is None))
+    assert (first.path, first.line, first.address, first.kernel) == ("/k.hip", 3, 4096, "k(int*)")
+    assert (first.issued, first.lanes) == (1, 8)
+    assert second.stalls == {"waitcnt": 1}
+    assert unknown.text == ""
+    assert found.notes == (
+        "1 samples are of code that the tool did not know",
+        "1 of 3 samples have no source line: the code object has no line tables",
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"\xff\xfe\x00", "it is no text"),
+        (b"{", "it is no JSON"),
+        (b"[1]", "it has no column Instruction"),
+        (b"{}", "it has neither"),
+        (b'{"code": [], "header": ["ISA"]}', "its header has no Source"),
+        (b'{"rocprofiler-sdk-tool": []}', "it has no samples"),
+        (b'{"rocprofiler-sdk-tool": [{}]}', "it has no samples"),
+        (b"a,b\n1,2\n", "it has no column Instruction"),
+        (b"", "it has no column Instruction"),
+    ],
+)
+def test_what_is_no_profile_is_said(content: bytes, why: str) -> None:
+    with pytest.raises(NoProfileError, match=why):
+        read_profile(content)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"buffer_records": [1], "strings": 3},
+        {"buffer_records": {"pc_sample_stochastic": 7}, "strings": {"pc_sample_instructions": "x"}},
+        {"buffer_records": {"pc_sample_host_trap": [1, {"inst_index": "x"}, {"inst_index": 0, "record": 5}, {}]}},
+        {"buffer_records": {"kernel_dispatch": [3]}, "kernel_symbols": [1]},
+        "a text",
+    ],
+)
+def test_damage_is_no_traceback(broken: Any) -> None:
+    whole = tool(pc_sample_host_trap=[{"inst_index": 0, "record": {"exec_mask": 1}}])
+    found = of({"rocprofiler-sdk-tool": [broken, *whole["rocprofiler-sdk-tool"]]})
+    assert found.total == 1
+    with pytest.raises(NoProfileError):
+        of({"code": [], "header": {"ISA": 1}})
+
+
+def test_broken_rows_are_counted() -> None:
+    text = '"Exec_Mask","Instruction","Instruction_Comment"\n15,"s_nop 0","/k.hip:1"\nx,"s_nop 0","/k.hip:1"\n3\n'
+    found = read_profile(text.encode())
+    assert (found.total, found.notes) == (1, ("2 samples could not be read",))
+    broken = of({"code": [["s_nop 0"], "x"], "header": CODE["header"]})
+    assert (broken.places, broken.notes) == ((), ("2 rows could not be read",))
+
+
+@pytest.mark.parametrize(
+    ("comment", "place"),
+    [
+        ("/a b/k.hip:12", ("/a b/k.hip", 11)),
+        ("/a:b/k.hip:12:7", ("/a:b/k.hip", 11)),
+        ("/k.hip:0", ("", None)),
+        ("", ("", None)),
+        ("?", ("", None)),
+    ],
+)
+def test_places_of_comments(comment: str, place: tuple[str, int | None]) -> None:
+    assert place_of(comment) == place
+
+
+def test_reasons_are_words() -> None:
+    assert reason_words("ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_ALU_DEPENDENCY") == "alu dependency"
+    assert reason_words("") == "not said"
