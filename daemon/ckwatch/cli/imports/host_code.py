@@ -33,7 +33,7 @@ _ABOUT_ARGUMENTS = re.compile(r"\bargc\b|\bargv\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class HostLoop:
     """`for (int NAME = first; condition; …)` around a launch."""
 
     line: int
@@ -134,7 +134,7 @@ class HostCode:
         others = re.findall(rf"(?<![\w.]){again}\s*[-+*/]?=(?!=)", self.region)
         return one_line(found[0][0] or found[0][1]) if len(found) == 1 and len(others) <= 1 else None
 
-    def loop(self, name: str) -> Loop | None:
+    def loop(self, name: str) -> HostLoop | None:
         """The loop around the launch that counts with a variable."""
         head = re.compile(
             rf"\bfor\s*\(\s*(?:const\s+)?{INTEGER}\s+{re.escape(name)}\s*(?:=|[({{])\s*([^;]*?)[)}}]?\s*;([^;]*);"
@@ -143,7 +143,7 @@ class HostCode:
             end = closing(self.open, self.open.index("(", found.start()))
             behind = self.open[end + 1 :].lstrip() if end > 0 else ""
             if behind.startswith("{") and closing(behind, 0) < 0:
-                return Loop(self._line(found.start()), one_line(found[1]), one_line(found[2]))
+                return HostLoop(self._line(found.start()), one_line(found[1]), one_line(found[2]))
         return None
 
     def allocation(self, pointer: str) -> Allocation | None:
