@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class ProfilingClient(FakeClient):
-    """Answers with a profile of these kernels."""
+    """Answers with a profile of these kernels; if there is one, with `first` for the first time."""
 
     root = ROOT
 
@@ -28,17 +28,19 @@ class ProfilingClient(FakeClient):
         super().__init__()
         self.kernels = kernels
         self.failure = failure
+        self.first: tuple[KernelProfile, ...] = ()
 
     async def profile(self, unit: str, shape: str | None = None, *, lines: bool = True) -> UnitProfile:
         self.asked.append(("profile", unit, shape, lines))
+        kernels, self.first = self.first or self.kernels, ()
         return UnitProfile(
             unit=unit,
             artifact_key="abc",
             device="emulated:gfx942",
             shape="M=64 N=64",
             shape_name="small",
-            kernels=self.kernels,
-            hints=hints_of(self.kernels),
+            kernels=kernels,
+            hints=hints_of(kernels),
             failure=self.failure,
         )
 
@@ -90,3 +92,14 @@ def test_files_of_other_tools(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     capsys.readouterr()
     assert ProfilingClient().run("profile", UNIT_INSPECTING, *files) == 2
     assert "has no kernel to write" in capsys.readouterr().err
+
+
+def test_another_instance_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    column = figures(issued=10, lanes=640, accesses=10, turns=320, phases=20, fullest=16)
+    row = figures(issued=10, lanes=640, accesses=10, turns=20, phases=20, fullest=1)
+    client = ProfilingClient(profile_with(figures(), row))
+    client.first = (profile_with(figures(), column),)
+    assert client.run("profile", UNIT_INSPECTING, "--against", UNIT_INSPECTING) == 0
+    *_, title, change = capsys.readouterr().out.splitlines()
+    assert title == f"  against {UNIT_INSPECTING}"
+    assert change == "    /w/k.hip.j2:2: LDS conflict 1 → 16 ways"

@@ -549,6 +549,7 @@ LOOKING = (
             default="line",
             choices=("line", "instruction", "loop", "function"),
         ),
+        named("units", "--against", "UNIT", "also show what is different from UNIT, another instance"),
         value("--top", "N", "list the first N", default=20, type=positive),
         value("--speedscope", "FILE", "write the stacks of functions to FILE for speedscope", type=Path),
         value("--pprof", "FILE", "write them to FILE for pprof", type=Path),

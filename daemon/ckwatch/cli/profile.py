@@ -12,10 +12,12 @@ from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned, write_file
 from ckwatch.cli.progress import build_progress
 from ckwatch.cli.session import asking, one_unit
+from ckwatch.codeobject.profile_changes import changes_of
 from ckwatch.codeobject.profile_files import pprof, speedscope
 from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
+    from ckwatch.codeobject.profile_changes import LineChange
     from ckwatch.model.profiles import KernelProfile, ProfiledLine, ProfileFigures
     from ckwatch.wire.analysis import UnitProfile
 
@@ -156,12 +158,17 @@ async def profile(options: argparse.Namespace) -> int:
     """Print where the work of a unit's kernels goes; it is built if it was not. Raises CkwatchError."""
     output = Output(options)
     async with asking(options) as client:
-        unit = await one_unit(client, options.unit)
-        async with build_progress(client, output, [unit]):
-            await client.build(unit)
-        with output.working("executing it on the emulator"):
-            async with explained(client, unit):
-                found = await client.profile(unit, options.shape, lines=not options.no_lines)
+        names = [options.unit] if options.against is None else [options.unit, options.against]
+        units = [await one_unit(client, name) for name in names]
+        async with build_progress(client, output, units):
+            await client.build(*units)
+        profiles = []
+        for unit in units:
+            with output.working(f"executing {unit} on the emulator"):
+                async with explained(client, unit):
+                    profiles.append(await client.profile(unit, options.shape, lines=not options.no_lines))
+        unit, found = units[0], profiles[0]
+        changes = changes_of(profiles[1].kernels, found.kernels) if len(profiles) > 1 else ()
     for path, write in ((options.speedscope, speedscope), (options.pprof, pprof)):
         if path is not None:
             if not found.kernels:
@@ -169,8 +176,23 @@ async def profile(options: argparse.Namespace) -> int:
             largest = max(found.kernels, key=lambda kernel: kernel.total.counts.issued)
             await to_thread.run_sync(write_file, path, write(largest, unit))
     if output.json:
-        output.answer(found)
+        output.answer(found, against=units[1] if len(units) > 1 else None, changes=changes)
     else:
         for text, style in profile_lines(found, options.by, options.top, str(client.root)):
             output.text(text, style)
+        for text, style in _change_lines(changes, options, units, str(client.root)):
+            output.text(text, style)
     return 0
+
+
+def _change_lines(
+    changes: Sequence[LineChange], options: argparse.Namespace, units: Sequence[str], root: str
+) -> Iterator[tuple[str, str]]:
+    if len(units) < 2:
+        return
+    yield "", ""
+    yield f"{INDENT}against {units[1]}" + ("" if changes else ": the same"), "bold"
+    for one in changes[: options.top]:
+        yield f"{2 * INDENT}{_short(one.path, root)}:{one.line + 1}: {', '.join(one.texts)}", "yellow" * one.worse
+    if len(changes) > options.top:
+        yield f"{2 * INDENT}and {len(changes) - options.top} more; --top shows them", "dim"
