@@ -34,6 +34,7 @@ COMMANDS = {
     "explain": ["explain", "k"],
     "inspect": ["inspect", "--calibration"],
     "rank": ["rank", "k", "--shape", "s"],
+    "profile": ["profile", "k"],
     "doctor": ["doctor"],
     "toolchain": ["toolchain", "remove", "none"],
     "list": ["list"],
@@ -59,6 +60,7 @@ SILENT = {
     "toolchain": "there is none",
     "compare": "there are no timings",
     "rank": "there is no such shape",
+    "profile": "it is not built",
     "tune": "it has no shape",
 }
 """Commands that say in this workspace on stderr why they print nothing."""
