@@ -102,11 +102,11 @@ async def write_runner(
         raise TemplateError(outcome.diagnostics)
     object_file = Path(artifact.products[ProductKind.OBJECT.value])
     await to_thread.run_sync(verified, object_file)
+    if unit.kernel.operation.reference is not None:
+        await _write_data(unit, unit.kernel.operation.reference, artifact.symbol, data_folder(target), limits)
     language = language_of(unit.kernel.template)
     async with TemporaryDirectory(prefix="ckwatch-runner-") as work:
         await build_runner(outcome.rendered.text, language, object_file, toolchain, folder=Path(work), output=target)
-    if unit.kernel.operation.reference is not None:
-        await _write_data(unit, unit.kernel.operation.reference, artifact.symbol, data_folder(target), limits)
 
 
 def data_folder(program: Path) -> Path:
