@@ -93,6 +93,25 @@ def test_the_standalone_runner_and_the_python_module_run_on_it(
     assert capfd.readouterr() == ("right\n", "")
 
 
+def test_the_standalone_runner_of_a_reference_in_python(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    unit = ("transpose_f16/tile32@gfx942", "-C", str(ROOT / "examples/transpose"))
+    assert main(["build", *unit, "--out", str(tmp_path), "--runner"]) == 0
+    said = capfd.readouterr().out
+    (runner,) = tmp_path.rglob("*.run")
+    assert f"wrote {runner}.data\n" in said
+    assert emulated(runner, "--shape", "333x77") == 0
+    said = capfd.readouterr().out
+    assert "shape '333x77': M 333, N 77, on emulated gfx942" in said
+    assert "verify after timing: right; 25641 of 25641 elements compared, worst error 0\n" in said
+    assert said.endswith("\ntime: none, the device is emulated\nPASSED\n")
+    data = Path(f"{runner}.data/1.expected.0")
+    data.write_bytes(b"\0" * 8 + data.read_bytes()[8:])
+    assert emulated(runner, "--shape", "333x77") == 1
+    assert capfd.readouterr().out.endswith("\nFAILED\n")
+    assert emulated(runner, "--shape", "77x333") == 2
+    assert "was not exported; there are '4096x4096', '333x77'" in capfd.readouterr().err
+
+
 CALLER = """
 import ctypes
 import numpy as np

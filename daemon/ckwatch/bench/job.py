@@ -144,6 +144,24 @@ class VerifyJob:
     kept_references: str | None = None
 
 
+RUNNER_DATA_LIMIT_BYTES = 512 << 20
+"""Of the inputs and right outputs beside a standalone runner."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerDataJob:
+    """Inputs and right outputs of the `problems`, by the names of their shapes, for the standalone runner of the unit
+    `symbol`, to be written to `folder`; `reference`, `reference_limit_s`: as those of a `Job`."""
+
+    folder: str
+    symbol: str
+    problems: tuple[tuple[str, KernelProblem], ...]
+    reference: PythonReference
+    reference_limit_s: float = REFERENCE_LIMIT_S
+    seed: int = 1
+    limit_bytes: int = RUNNER_DATA_LIMIT_BYTES
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountJob:
     """A launch of one artifact on the emulator, counted instruction by instruction; fields as those of a

@@ -30,6 +30,7 @@ from ckwatch.bench.worker_protocol import (
     LaunchCounted,
     Message,
     PipeFrame,
+    RunnerDataWritten,
     SelfTestDone,
     VerificationDone,
     WorkerHello,
@@ -66,7 +67,9 @@ def main(runners: Mapping[type, Runner] | None = None) -> None:
 _Asked = tuple[Message, list[bytes]] | GarbledError | None
 """A request with its artifacts; None at the end of the input."""
 
-_Answer = BenchmarkReport | Devices | VerificationDone | SelfTestDone | LaunchCounted | BenchmarkFailure
+_Answer = (
+    BenchmarkReport | Devices | VerificationDone | SelfTestDone | LaunchCounted | RunnerDataWritten | BenchmarkFailure
+)
 Send = Callable[[Message], None]
 Runner = tuple[str, str]
 """Module and name of a function that does a job with artifacts and a `Progress`. The module is imported for its job

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
-from ckwatch.bench.job import CountJob, Job, SelfTestJob, VerifyJob
+from ckwatch.bench.job import CountJob, Job, RunnerDataJob, SelfTestJob, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.instruction_counts import KernelCounts
@@ -26,7 +26,7 @@ from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.self_test import AssumptionTrial
 from ckwatch.model.verification import EmulatedFinding, VerifiedProblem
 
-Task = Job | VerifyJob | SelfTestJob | CountJob
+Task = Job | VerifyJob | SelfTestJob | CountJob | RunnerDataJob
 
 PROTOCOL = 4
 """Grows with every change that the other side would not understand."""
@@ -100,9 +100,16 @@ class LaunchCounted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerDataWritten:
+    """The folder of a `RunnerDataJob` was written, without the shapes `omitted`, which are too large."""
+
+    omitted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRequest:
-    """A request of the session, followed by `artifacts` frames of bytes: shared objects. If `job`, `verify`,
-    `self_test` and `count` are None, it asks for the devices. `lasting`: another request may follow the answer."""
+    """A request of the session, followed by `artifacts` frames of bytes: shared objects. Without `job`,
+    `verify`, `self_test`, `count` and `runner_data` it asks for the devices. `lasting`: another request may follow."""
 
     protocol: int
     job: Job | None = None
@@ -110,6 +117,7 @@ class WorkerRequest:
     verify: VerifyJob | None = None
     self_test: SelfTestJob | None = None
     count: CountJob | None = None
+    runner_data: RunnerDataJob | None = None
     lasting: bool = False
 
     @classmethod
@@ -121,13 +129,14 @@ class WorkerRequest:
             verify=task if isinstance(task, VerifyJob) else None,
             self_test=task if isinstance(task, SelfTestJob) else None,
             count=task if isinstance(task, CountJob) else None,
+            runner_data=task if isinstance(task, RunnerDataJob) else None,
             lasting=lasting,
         )
 
     @property
     def task(self) -> Task | None:
         """The task; None: list the devices."""
-        return self.job or self.verify or self.self_test or self.count
+        return self.job or self.verify or self.self_test or self.count or self.runner_data
 
 
 WorkerMessage = (
@@ -140,6 +149,7 @@ WorkerMessage = (
     | StepTried
     | SelfTestDone
     | LaunchCounted
+    | RunnerDataWritten
     | BenchmarkReport
     | BenchmarkFailure
 )
@@ -168,6 +178,7 @@ _MESSAGE_TYPES: dict[str, type] = {
     "StepTried": StepTried,
     "SelfTestDone": SelfTestDone,
     "LaunchCounted": LaunchCounted,
+    "RunnerDataWritten": RunnerDataWritten,
 }
 """By their tags on the pipe. A tag that changes needs another `PROTOCOL`, and then kept timings are measured again."""
 _TAGS = {type_: tag for tag, type_ in _MESSAGE_TYPES.items()}

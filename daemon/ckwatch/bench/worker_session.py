@@ -57,6 +57,7 @@ _Answer = TypeVar(
     worker_protocol.VerificationDone,
     worker_protocol.SelfTestDone,
     worker_protocol.LaunchCounted,
+    worker_protocol.RunnerDataWritten,
 )
 
 

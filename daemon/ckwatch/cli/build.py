@@ -210,6 +210,8 @@ class _Products:
             stem = _stem(unit, self._folder)
             written.append(stem.with_name(f"{stem.name}.run"))
             await self._client.runner(unit, written[-1])
+            data = written[-1].with_name(f"{written[-1].name}.data")
+            written += [data] if data.is_dir() else []
         for path in written:
             print_written(self._output, unit.id, path)
 

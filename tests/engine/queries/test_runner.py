@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from cases.gemm_case import GemmCase
+from cases.given_runner_case import given_unit
 from ckwatch.bench.numerics.tolerance import tolerance_of
 from ckwatch.engine.queries.runner import runner_unit
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import ParameterValue, Shape, Unit
-from ckwatch.model.python_references import PythonReference
 from references.naive_kernels import BATCHED_GEMM, CONVOLUTION, naive_unit
 
 
@@ -95,8 +95,16 @@ def test_operations_and_languages_without_a_runner() -> None:
         runner_unit(replace(unit, kernel=replace(unit.kernel, operation=operation)), "symbol")
 
 
-def test_a_reference_in_python_has_no_runner() -> None:
-    unit = GemmCase().unit("cpp/gemm_blocked.cpp.j2", {})
-    operation = replace(unit.kernel.operation, reference=PythonReference("f", ()))
-    with pytest.raises(CkwatchError, match="has a reference in Python, which no standalone runner can compare with"):
-        runner_unit(replace(unit, kernel=replace(unit.kernel, operation=operation)), "symbol")
+def test_the_buffers_of_a_reference_in_python(tmp_path: Path) -> None:
+    unit = given_unit(tmp_path)
+    assert parameters(unit) == {
+        "symbol": "symbol",
+        "reference": "reference.py:rows",
+        "buffers": ("X", "Index", "Y", "Sum", "Count"),
+        "dtypes": ("f32", "i32", "f32", "f32", "i64"),
+        "written": ("Y", "Sum", "Count"),
+        "pointers": ("X", "Index", "Y", "Sum", "Count"),
+        "pointed_to": ("X", "Index", "Y", "Sum", "Count"),
+    }
+    with pytest.raises(CkwatchError, match="'k' has no shape for its runner"):
+        runner_unit(replace(unit, kernel=replace(unit.kernel, shapes=())), "symbol")

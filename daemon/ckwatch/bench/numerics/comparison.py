@@ -94,6 +94,13 @@ class ExpectedOutput:
         self._absolute = tolerance.floor + tolerance.relative * float(measured.max(initial=0.0))
         self._mean_allowed = tolerance.floor + tolerance.relative * root_mean_square(measured)
 
+    @property
+    def allowance(self) -> tuple[float, float, float, float]:
+        """What a result may be off, relatively, absolutely and in units of the last place, and the root mean square of
+        all errors of a whole output."""
+        mean = max(self._mean_allowed, self._mean_of(self._counts))
+        return self._relative, self._absolute, self._ulp, mean
+
     def check(
         self,
         found: Doubles,

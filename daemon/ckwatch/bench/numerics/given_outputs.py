@@ -7,6 +7,7 @@ exact unless the kernel file says otherwise. An infinity must be the same infini
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from operator import mul
 from typing import Any
 
@@ -22,13 +23,24 @@ from ckwatch.bench.numerics.comparison import (
     span_text,
 )
 from ckwatch.bench.numerics.storage import Doubles, Mask, Storage, tensor_elements, widen
-from ckwatch.bench.numerics.tolerance import INTEGERS, tolerance_of_output
+from ckwatch.bench.numerics.tolerance import INTEGERS, range_of, tolerance_of_output
 from ckwatch.bench.numerics.verification import check_written
 from ckwatch.bench.report import FailureKind
-from ckwatch.model.kernel_problem import KernelProblem, ReferenceOutput
+from ckwatch.model.kernel_problem import KernelProblem, ReferenceOutput, TensorView
 
 GivenArrays = Mapping[str, npt.NDArray[Any]]
 """By the names of outputs: float64, or integers where the reference is exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class RightOutput:
+    """An output's right elements, in the shape of `view`: int64 where integers must be equal, else float64 within the
+    range of its dtype; `tolerance` as `ExpectedOutput.allowance`."""
+
+    name: str
+    view: TensorView
+    elements: npt.NDArray[Any]
+    tolerance: tuple[float, float, float, float]
 
 
 class _Output:
@@ -43,6 +55,7 @@ class _Output:
         written: Mapping[str, Mask] | None,
     ) -> None:
         self.view = output.view
+        self._name = output.name
         self.buffer = problem.buffer(output.view.buffer)
         self._fnuz = fnuz
         self._places = None if written is None else np.flatnonzero(self._whole(written))
@@ -56,6 +69,15 @@ class _Output:
             *(self.buffer.name, self.buffer.dtype, expected, _magnitude(expected)),
             *(tolerance_of_output(problem, output), fnuz, of_all),
         )
+
+    @property
+    def right(self) -> RightOutput:
+        """What a result is compared with."""
+        if self._exact is not None:
+            return RightOutput(self._name, self.view, self._exact.astype(np.int64), (0.0, 0.0, 0.0, 0.0))
+        low, high = range_of(self.buffer.dtype, self._fnuz)
+        elements = np.clip(self._comparison.expected, low, high)
+        return RightOutput(self._name, self.view, elements, self._comparison.allowance)
 
     def compare(self, outputs: Mapping[str, Storage]) -> OutputCheck:
         """Raises WrongResultError."""
@@ -131,6 +153,11 @@ class GivenReference:
         self._fnuz = reference.fnuz
         self._name = reference.name
         self._outputs = [_Output(problem, one, values[one.name], reference.fnuz, written) for one in reference.outputs]
+
+    @property
+    def right_outputs(self) -> tuple[RightOutput, ...]:
+        """What results are compared with, in the order of the outputs."""
+        return tuple(output.right for output in self._outputs)
 
     @property
     def is_full(self) -> bool:

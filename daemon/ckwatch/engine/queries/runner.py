@@ -7,20 +7,28 @@ from pathlib import Path
 
 from anyio import TemporaryDirectory, to_thread
 
+from ckwatch.bench.job import RunnerDataJob
 from ckwatch.bench.numerics import tolerance
+from ckwatch.bench.report import BenchmarkFailure
+from ckwatch.bench.worker_protocol import RunnerDataWritten
+from ckwatch.bench.worker_session import Worker
 from ckwatch.compile.request import CompilerToolchain
 from ckwatch.compile.store.entries import ProductKind, verified
 from ckwatch.engine.render_pool import RenderPool
 from ckwatch.model.contractions import Contraction
 from ckwatch.model.errors import CkwatchError, TemplateError, ToolchainError
-from ckwatch.model.kernel_problem import is_fnuz, pointer_arguments, scale_tensors
+from ckwatch.model.kernel_problem import is_fnuz, pointer_arguments, problem_of, scale_tensors
 from ckwatch.model.kernels import Operation, ParameterValue, Unit
+from ckwatch.model.python_references import PythonReference
 from ckwatch.model.row_computations import RowComputation
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.tensors import DTYPES, evaluate_size
 from ckwatch.system.async_processes import ProcessResult, run_process
+from ckwatch.verification.session import VERIFIER
 from ckwatch.wire.messages import Artifact
+from ckwatch.workspace.array_files import array_contents
 from ckwatch.workspace.operations import KINDS
+from ckwatch.workspace.settings import VerifySection
 from ckwatch.workspace.shapes import RUNTIME_DEFAULTS, with_defaults
 
 TIMEOUT_S = 600.0
@@ -77,9 +85,15 @@ USUAL_EXTENT = 1024
 
 
 async def write_runner(
-    unit: Unit, artifact: Artifact, renderers: RenderPool, toolchain: CompilerToolchain, target: Path
+    unit: Unit,
+    artifact: Artifact,
+    renderers: RenderPool,
+    toolchain: CompilerToolchain,
+    target: Path,
+    limits: VerifySection,
 ) -> None:
-    """Write the program to `target`. Its default sizes are those of the kernel file's first shape.
+    """Write the program to `target`. Its default sizes are those of the kernel file's first shape. Where its reference
+    is Python, its inputs and right outputs are written to the folder `data_folder(target)`.
 
     Raises CkwatchError for an operation without a runner, or where `target` cannot be written, and LostArtifactError.
     """
@@ -88,9 +102,32 @@ async def write_runner(
         raise TemplateError(outcome.diagnostics)
     object_file = Path(artifact.products[ProductKind.OBJECT.value])
     await to_thread.run_sync(verified, object_file)
+    if unit.kernel.operation.reference is not None:
+        await _write_data(unit, unit.kernel.operation.reference, artifact.symbol, data_folder(target), limits)
     language = language_of(unit.kernel.template)
     async with TemporaryDirectory(prefix="ckwatch-runner-") as work:
         await build_runner(outcome.rendered.text, language, object_file, toolchain, folder=Path(work), output=target)
+
+
+def data_folder(program: Path) -> Path:
+    """Return the folder that a runner reads, where its reference is Python."""
+    return program.with_name(f"{program.name}.data")
+
+
+async def _write_data(unit: Unit, reference: PythonReference, symbol: str, folder: Path, limits: VerifySection) -> None:
+    """Have a worker write inputs and right outputs of the kernel file's shapes. Raises CkwatchError."""
+    operation = unit.kernel.operation
+    job = RunnerDataJob(
+        folder=str(folder),
+        symbol=symbol,
+        problems=tuple((shape.name, problem_of(operation, shape, unit.arch)) for shape in unit.kernel.shapes),
+        reference=reference,
+        reference_limit_s=limits.reference_time_limit_s,
+    )
+    arrays = await to_thread.run_sync(array_contents, operation)
+    answer = await Worker(VERIFIER).ask(job, arrays, RunnerDataWritten, time_limit_s=limits.time_limit_s)
+    if isinstance(answer, BenchmarkFailure):
+        raise CkwatchError(f"'{unit.kernel.name}' gets no standalone runner: {answer.message}", answer.hint or None)
 
 
 def runner_unit(unit: Unit, symbol: str) -> Unit:
@@ -100,12 +137,8 @@ def runner_unit(unit: Unit, symbol: str) -> Unit:
     """
     kernel = unit.kernel
     language = language_of(kernel.template)
-    if kernel.operation.reference is not None:
-        raise CkwatchError(
-            f"'{kernel.name}' has a reference in Python, which no standalone runner can compare with",
-            "build it without --runner; `ckwatch verify` and `ckwatch bench` compare with it",
-        )
-    if kernel.operation.computation is None:
+    computation, reference = kernel.operation.computation, kernel.operation.reference
+    if computation is None and reference is None:
         raise CkwatchError(
             f"'{kernel.name}' is a {kernel.operation.kind} operation: what it computes is not known, so that there is "
             "no standalone runner",
@@ -116,17 +149,34 @@ def runner_unit(unit: Unit, symbol: str) -> Unit:
             f"'{kernel.name}' is a .{language} template: there is no standalone runner for it",
             "`ckwatch bench` runs and verifies it; `ckwatch export` makes a Python module of it",
         )
-    parameters = {
-        "symbol": symbol,
-        **_arguments(unit),
-        **_tensors(kernel.operation),
-        **_numerics(kernel.operation, kernel.operation.computation, fnuz=is_fnuz(unit.arch)),
-    }
+    parameters: dict[str, ParameterValue] = {"symbol": symbol}
+    if reference is not None:
+        if not kernel.shapes:
+            raise CkwatchError(f"'{kernel.name}' has no shape for its runner", "add a [[shape]]")
+        parameters |= _given(unit, reference)
+    elif computation is not None:
+        parameters |= _arguments(unit)
+        parameters |= _tensors(kernel.operation)
+        parameters |= _numerics(kernel.operation, computation, fnuz=is_fnuz(unit.arch))
     return replace(
         unit,
         kernel=replace(kernel, template=TEMPLATES[language]),
         instance=replace(unit.instance, parameters=parameters),
     )
+
+
+def _given(unit: Unit, reference: PythonReference) -> dict[str, ParameterValue]:
+    """The buffers, and the pointers to them, of a runner whose inputs and right outputs are given."""
+    problem = problem_of(unit.kernel.operation, unit.kernel.shapes[0], unit.arch)
+    pointers = [argument for argument in problem.arguments if argument.buffer is not None]
+    return {
+        "reference": reference.name,
+        "buffers": tuple(buffer.name for buffer in problem.buffers),
+        "dtypes": tuple(buffer.dtype for buffer in problem.buffers),
+        "written": tuple(buffer.name for buffer in problem.buffers if buffer.output),
+        "pointers": tuple(argument.name for argument in pointers),
+        "pointed_to": tuple(argument.buffer or "" for argument in pointers),
+    }
 
 
 def _arguments(unit: Unit) -> dict[str, ParameterValue]:

@@ -159,7 +159,8 @@ class UnitQueries:
             raise CkwatchError(f"'{unit}' has changed since it was built", "build it first")
         workspace = self._view_loader.workspace(state.key.scope)
         renderers = self._tools.renderers(workspace.template_folders)
-        await write_runner(state.unit, artifact, renderers, compiler.toolchain, Path(path))
+        limits = workspace.settings.verify
+        await write_runner(state.unit, artifact, renderers, compiler.toolchain, Path(path), limits)
 
 
 def rendered_to_wire(unit: str, outcome: RenderOutcome, with_map: bool) -> RenderedText:
