@@ -105,14 +105,18 @@ def become(target: Path, source: Path) -> None:
             there.write_bytes(path.read_bytes())
 
 
+ADVICE = ("hint", "information")
+"""Severities of what is no mistake."""
+
+
 def report(command: Sequence[str], root: Path) -> list[Message]:
-    """The messages that a command prints about a workspace, each once, in its order."""
+    """The messages that a command prints about a workspace, each once, in its order; advice is none."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         main([*command, "--trust", "--json", "-C", str(root)])
     events = [json.loads(line) for line in out.getvalue().splitlines()]
     diagnostics = [one for event in events for one in of_event(event)]
-    messages = [message_of(one, root) for one in diagnostics]
+    messages = [message_of(one, root) for one in diagnostics if one["severity"] not in ADVICE]
     messages += [Message(None, 0, 0, "stderr", line) for line in err.getvalue().splitlines() if "error:" in line]
     return list(dict.fromkeys(messages))
 

@@ -75,6 +75,10 @@ def _place_in_line(message: ClangMessage, sources: Sources) -> SourcePlace | Non
         used = ((macro, re.search(rf"\b{macro.name}\b", line)) for macro in macros)
         macro, found = next(((macro, use) for macro, use in used if use is not None), (None, None))
         related = _in_macros(macros if macro is not None else (), name, sources)
+    if found is None and symbol is not None:  # inlined code stands at any line around it
+        elsewhere = _place_of_symbol(symbol, sources)
+        if elsewhere is not None:
+            return elsewhere
     start, end = found.span() if found is not None else (len(line) - len(line.lstrip()), len(line.rstrip()))
     return _placed(message.path, Position(number, start), Position(number, end), (*related, *chain), sources)
 
