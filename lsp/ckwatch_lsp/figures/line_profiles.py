@@ -97,6 +97,8 @@ class LineProfiles(SessionListener):
         self._active = active
         self._kept: KeptAnswers[UnitProfile] = KeptAnswers(session, KEPT)
         self._shown: dict[str, Sequence[LineNote]] = {}
+        self._profiled: dict[str, set[str]] = {}
+        """By active unit the URIs of the templates that show its profile."""
         self._refresh_soon = Debouncer(session.start, self._refresh, REFRESH)
 
     def notes(self, document: TextDocument) -> list[LineNote]:
@@ -104,6 +106,7 @@ class LineProfiles(SessionListener):
         folder, unit = self._session.folder_for(document), self._active.unit(document)
         if folder is None or unit is None or document.kind is not DocumentKind.TEMPLATE or document.path is None:
             return []
+        self._profiled.setdefault(unit.id, set()).add(document.uri)
         if not self._session.settings.profile or figures_freshness(unit) != "fresh":
             return []
         key, stamp = (folder, unit.id, document.uri), self._stamp(unit, document)
@@ -127,14 +130,15 @@ class LineProfiles(SessionListener):
     def closed(self, document: TextDocument) -> None:
         """It shows nothing any more."""
         self._shown.pop(document.uri, None)
+        for uris in self._profiled.values():
+            uris.discard(document.uri)
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Active units may have other artifacts."""
-        if not (topics.moves_units or topics.any_of("active") or topics.named("unit")):
-            return
-        active = self._active.of_documents(folder)
-        if topics.moves_units or topics.any_of("active") or any(name in active for name in topics.named("unit")):
+        if topics.moves_units or topics.any_of("active"):
             self._mark(each for each in self._session.documents.values() if self._session.folder_for(each) is folder)
+        elif uris := [uri for name in topics.named("unit") for uri in self._profiled.get(name, ())]:
+            self._refresh_soon(*uris)
 
     def configured(self) -> None:
         """Something may be shown, or not any more."""
