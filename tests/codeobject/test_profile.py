@@ -11,7 +11,7 @@ import pytest
 from ckwatch.codeobject.disassembly import Instruction, traits
 from ckwatch.codeobject.listing import Listing, listing_of
 from ckwatch.codeobject.profile import profile_of, waited_for
-from ckwatch.codeobject.profile_files import folded, pprof, speedscope
+from ckwatch.codeobject.profile_files import pprof, speedscope
 from ckwatch.codeobject.profile_hints import hints_of
 from ckwatch.model.instruction_counts import InstructionCounts, KernelCounts
 from ckwatch.model.profiles import KernelProfile, LossKind, ProfiledLine, ProfileFigures
@@ -233,8 +233,3 @@ def test_pprof_gets_all_issues_with_the_innermost_function_first() -> None:
             assert isinstance(parts[2], bytes)
             samples.append((tuple(functions[one] for one in varints(parts[1])), varints(parts[2])[0]))
     assert samples == [(stack.functions[::-1], stack.issued) for stack in profile.stacks]
-
-
-def test_folded_stacks_are_lines() -> None:
-    profile = product_profile()
-    assert sum(int(line.rpartition(" ")[2]) for line in folded(profile)) == profile.total.counts.issued

@@ -164,15 +164,6 @@ class RunnerDataJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountJob:
-    """A launch of one artifact on the emulator, counted instruction by instruction; fields as those of a
-    `VerifyJob`."""
+    """A launch of the first of a verification's trials, counted instruction by instruction; nothing is checked."""
 
-    arch: str
-    symbol: str
-    trial: Trial
-    library: str
-    objdump: str
-    instruction_limit: int = INSTRUCTION_LIMIT
-    seed: int = 1
-    reference: PythonReference | None = None
-    reference_limit_s: float = REFERENCE_LIMIT_S
+    launch: VerifyJob

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
 
 from ckwatch.model.profiles import KernelProfile
 
@@ -82,9 +81,3 @@ _message = _bytes
 
 def _packed(field: int, values: list[int]) -> bytes:
     return _bytes(field, b"".join(_varint(value) for value in values))
-
-
-def folded(profile: KernelProfile) -> Iterator[str]:
-    """A line for each stack, as flame graph tools read them."""
-    for stack in profile.stacks:
-        yield f"{';'.join(function.replace(';', ':') for function in stack.functions)} {stack.issued}"

@@ -102,24 +102,14 @@ def verify_job(job: VerifyJob, artifacts: Sequence[bytes], progress: Progress) -
 def count_job(job: CountJob, artifacts: Sequence[bytes], progress: Progress) -> LaunchCounted:
     """Launch the artifact once and count its instructions; nothing is checked or compared. Raises BenchmarkError as
     `verify_job`."""
+    launch, trial = job.launch, job.launch.trials[0]
     progress.at("loading the emulator")
-    device = EmulatedDevice(job.library, job.objdump, job.arch, job.instruction_limit)
-    device.count(counting_rules(job.arch))
-    as_verified = VerifyJob(
-        arch=job.arch,
-        symbol=job.symbol,
-        trials=(job.trial,),
-        library=job.library,
-        objdump=job.objdump,
-        checked=False,
-        seed=job.seed,
-        reference=job.reference,
-        reference_limit_s=job.reference_limit_s,
-    )
-    verifier = _Verifier(device, as_verified, artifacts)
-    progress.at(f"counting {job.trial.shape}")
+    device = EmulatedDevice(launch.library, launch.objdump, launch.arch, launch.instruction_limit)
+    device.count(counting_rules(launch.arch))
+    verifier = _Verifier(device, launch, artifacts)
+    progress.at(f"counting {trial.shape}")
     try:
-        failure = verifier.launch_only(job.trial)
+        failure = verifier.launch_only(trial)
     finally:
         verifier.close()
     return LaunchCounted(kernels=device.counts(), executed=device.executed(), failure=failure)

@@ -137,15 +137,7 @@ def _region(text: str, code: str, start: int) -> str:
         used = re.compile(rf"(?<!define )\b{macro[1]}\s*\(").search(code, start) if macro else None
         before = _region(text, code, used.start()) if used else ""
         return f"{before}\n{code[line + 1 : start]}"
-    opened: list[int] = []
-    for found in re.finditer(r"[{}]", code[:start]):
-        if found[0] == "{":
-            head = code[max(code.rfind(one, 0, found.start()) for one in ";{}") + 1 : found.start()]
-            opened.append(-1 if re.search(r"\bnamespace\b|\bextern\s*$", head) else found.start())
-        elif opened:
-            opened.pop()
-    first = next((at for at in opened if at >= 0), start)
-    return code[max(code.rfind(one, 0, first) for one in ";{}") + 1 : start]
+    return code[function_start(code, start) : start]
 
 
 class _Scope:

@@ -287,55 +287,20 @@ class WorkerEmulator:
 
     async def __call__(self, run: EmulatorRun, on_stage: Callable[[str], None]) -> Verification:
         """Execute a run. Raises CkwatchError without the toolchain's disassembler, or a compiler for the emulator."""
-        built = await self._built(on_stage)
-        job = VerifyJob(
-            arch=run.arch,
-            symbol=run.symbol,
-            trials=run.trials,
-            library=str(built.library),
-            objdump=str(built.objdump),
-            checked=run.checked,
-            instruction_limit=run.instruction_limit,
-            reference=run.reference,
-            reference_limit_s=run.reference_limit_s,
-            kept_references=str(built.store / REFERENCES),
-        )
-
-        def report(message: WorkerMessage) -> None:
-            if isinstance(message, WorkerHello) and run.nice:
-                with suppress(OSError):  # it may have ended
-                    os.setpriority(os.PRIO_PGRP, message.pid, run.nice)
-            elif isinstance(message, WorkerStage):
-                on_stage(message.name)
-
-        start = replace(VERIFIER, folder=self._root)
+        job = await self._job(run, on_stage)
+        start, report = replace(VERIFIER, folder=self._root), _reporter(run, on_stage)
         limit_s = run.time_limit_s
         return await verify(job, run.artifact, start, time_limit_s=limit_s, on_message=report, arrays=run.arrays)
 
     async def count(self, run: EmulatorRun, on_stage: Callable[[str], None]) -> LaunchCounted:
         """Execute the first of a run's trials and count its instructions. Raises CkwatchError as a run, and where the
         worker does not come to an end."""
-        built = await self._built(on_stage)
-        job = CountJob(
-            arch=run.arch,
-            symbol=run.symbol,
-            trial=run.trials[0],
-            library=str(built.library),
-            objdump=str(built.objdump),
-            instruction_limit=run.instruction_limit,
-            reference=run.reference,
-            reference_limit_s=run.reference_limit_s,
-        )
-
-        def report(message: WorkerMessage) -> None:
-            if isinstance(message, WorkerStage):
-                on_stage(message.name)
-
-        start = replace(VERIFIER, folder=self._root)
+        job = CountJob(launch=await self._job(run, on_stage))
+        start, report = replace(VERIFIER, folder=self._root), _reporter(run, on_stage)
         limit_s = run.time_limit_s
         return await count(job, run.artifact, start, time_limit_s=limit_s, on_message=report, arrays=run.arrays)
 
-    async def _built(self, on_stage: Callable[[str], None]) -> _BuiltEmulator:
+    async def _job(self, run: EmulatorRun, on_stage: Callable[[str], None]) -> VerifyJob:
         compiler, store = self._tools.compiler, self._tools.store
         toolchain = None if compiler is None else compiler.toolchain
         if store is None or not isinstance(toolchain, Toolchain):
@@ -344,13 +309,28 @@ class WorkerEmulator:
         async with self._building:
             on_stage("building the emulator")
             library = await build_library(store.folder / FOLDER, toolchain.clang)
-        return _BuiltEmulator(library, Path(toolchain.objdump), store.folder)
+        return VerifyJob(
+            arch=run.arch,
+            symbol=run.symbol,
+            trials=run.trials,
+            library=str(library),
+            objdump=str(toolchain.objdump),
+            checked=run.checked,
+            instruction_limit=run.instruction_limit,
+            reference=run.reference,
+            reference_limit_s=run.reference_limit_s,
+            kept_references=str(store.folder / REFERENCES),
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class _BuiltEmulator:
-    """The emulator's library, the disassembler that it runs, and the store's folder."""
+def _reporter(run: EmulatorRun, on_stage: Callable[[str], None]) -> Callable[[WorkerMessage], None]:
+    """Passes a worker's stages on, and gives it the run's niceness."""
 
-    library: Path
-    objdump: Path
-    store: Path
+    def report(message: WorkerMessage) -> None:
+        if isinstance(message, WorkerHello) and run.nice:
+            with suppress(OSError):  # it may have ended
+                os.setpriority(os.PRIO_PGRP, message.pid, run.nice)
+        elif isinstance(message, WorkerStage):
+            on_stage(message.name)
+
+    return report
