@@ -105,8 +105,8 @@ def become(target: Path, source: Path) -> None:
             there.write_bytes(path.read_bytes())
 
 
-ADVICE = ("hint", "information")
-"""Severities of what is no mistake."""
+ADVICE = "performance"
+"""The source of what is no mistake."""
 
 
 def report(command: Sequence[str], root: Path) -> list[Message]:
@@ -116,7 +116,7 @@ def report(command: Sequence[str], root: Path) -> list[Message]:
         main([*command, "--trust", "--json", "-C", str(root)])
     events = [json.loads(line) for line in out.getvalue().splitlines()]
     diagnostics = [one for event in events for one in of_event(event)]
-    messages = [message_of(one, root) for one in diagnostics if one["severity"] not in ADVICE]
+    messages = [message_of(one, root) for one in diagnostics if one["source"] != ADVICE]
     messages += [Message(None, 0, 0, "stderr", line) for line in err.getvalue().splitlines() if "error:" in line]
     return list(dict.fromkeys(messages))
 

@@ -45,7 +45,7 @@ PRELOAD, SCHEDULER_PRELOAD = "ckwatch.farm.worker", "ckwatch.farm.scheduler"
 WORKER_TTL = "60s"
 """A worker that has not reported for so long is taken to be gone."""
 
-DEATH_TIMEOUT_S = 30
+DEATH_TIMEOUT_S = 60
 """A worker that has had no scheduler for so long ends."""
 
 REPLACED_S = 30.0
@@ -271,7 +271,8 @@ async def complete(cluster: Any) -> str | None:
         await cluster
     except Exception as error:  # noqa: BLE001  # of the library, of ssh, of programs that submit jobs
         log.warning("a worker cannot be started: %s", error)
-        return str(error).rpartition("stderr:\n")[2].strip()  # of a program that submits jobs, what it says
+        of_hosts = sorted(one for worker in cluster.workers.values() if (one := getattr(worker, "failure", None)))
+        return "; ".join(of_hosts) or str(error).rpartition("stderr:\n")[2].strip()  # what a submitting program says
     return None
 
 

@@ -23,14 +23,20 @@ log = logging.getLogger(__name__)
 
 
 class SshWorker(Worker):
-    """The workers of a host. Its status is `closed` when they have ended there."""
+    """The workers of a host. Its status is `closed` when they have ended there.
+
+    `failure` names the host and says why they could not be started there: the library raises that of one host alone.
+    """
+
+    failure: str | None = None
 
     async def start(self) -> None:
-        """Raises RuntimeError, which names the host."""
+        """Raises RuntimeError with the `failure`."""
         try:
             await super().start()  # type: ignore[no-untyped-call, unused-ignore]
         except Exception as error:  # of asyncssh, of the system; the library's is no more than an Exception
-            raise RuntimeError(f"{self.address}: {error}") from error
+            self.failure = f"{self.address}: {error}"
+            raise RuntimeError(self.failure) from error
         self._reading = asyncio.ensure_future(self._read(self.proc))
 
     async def _read(self, process: Any) -> None:
