@@ -12,10 +12,11 @@ import pytest
 from cases.reference_case import reference_kernel, reference_problem
 from ckwatch.bench import kept_arrays
 from ckwatch.bench.numerics.inputs import make_inputs
-from ckwatch.bench.numerics.storage import Storage, narrow, widen
+from ckwatch.bench.numerics.storage import Storage, narrow, storage_type, widen
 from ckwatch.bench.reference_calls import ReferenceCalls, ReferenceMistakeError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.python_references import MistakeKind, ReferenceMistake
+from ckwatch.model.tensors import DTYPES
 
 TWO_OUTPUTS = '[[operation.output]]\nname = "Most"\ndtype = "i8"\nsizes = ["M"]\n'
 LIMIT_S = 60.0
@@ -117,6 +118,30 @@ def test_what_cannot_be_called(text: str, line: int, words: str, tmp_path: Path,
     mistake = case.mistake()
     assert (mistake.line, mistake.path) == (line, str(tmp_path / "reference.py"))
     assert words in mistake.message
+
+
+@pytest.mark.parametrize("dtype", [name for name, one in DTYPES.items() if one.limits is not None])
+def test_all_integers_arrive_and_return_exactly(dtype: str, tmp_path: Path, cases: list[Case]) -> None:
+    least, greatest = DTYPES[dtype].limits or (0, 0)
+    extra = "".join(
+        f'[[operation.{table}]]\nname = "{name}"\ndtype = "{dtype}"\nsizes = ["2"]\n'
+        for table, name in (("output", "Ends"), ("input", "Given"))
+    )
+    numpy_type = "bool_" if dtype == "bool" else storage_type(dtype).name
+    text = f"""
+import numpy as np
+
+def inputs(sizes, rng):
+    return {{"Given": np.array([{least}, {greatest}], np.{numpy_type})}}
+
+def f(X, Given):
+    assert Given.dtype == np.{numpy_type}
+    return X, Given[::-1]
+"""
+    cases.append(case := Case(tmp_path, text, more=extra))
+    case.calls.write_inputs(case.problem, case.inputs, 1, fnuz=False)
+    assert case.inputs["Given"].tolist() == [least, greatest]
+    assert case.outputs()["Ends"].tolist() == [greatest, least]
 
 
 def test_integers_that_do_not_fit(tmp_path: Path, cases: list[Case]) -> None:

@@ -43,7 +43,7 @@ def test_inputs_and_right_outputs_of_each_shape(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.fromfile(folder / "0.expected.0").reshape(3, 5), y)
     before = np.fromfile(folder / "0.input.3", np.float32)
     np.testing.assert_array_equal(np.fromfile(folder / "0.expected.1"), before + y.sum(axis=1))
-    assert np.fromfile(folder / "0.expected.2", np.int64).tolist() == [2**53 + 1]
+    assert np.fromfile(folder / "0.expected.2", np.uint64).tolist() == [2**64 - 3]
     assert not (folder / "0.input.2").exists()
 
 

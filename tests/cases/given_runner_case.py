@@ -1,4 +1,4 @@
-"""A unit with a reference in Python whose kernel is plain loops: an index input, gaps, an in-out output, integers."""
+"""A unit with a reference in Python whose kernel is plain loops: an index input, gaps, an in-out output, integers of 64 bits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ sizes = ["M", "N"]
 
 [[operation.input]]
 name = "Index"
-dtype = "i32"
+dtype = "u32"
 sizes = ["M"]
 index = "rows of X"
 
@@ -46,7 +46,7 @@ in_out = true
 
 [[operation.output]]
 name = "Count"
-dtype = "i64"
+dtype = "u64"
 sizes = ["1"]
 
 [[instance]]
@@ -75,7 +75,7 @@ TEMPLATE = """\
 extern "C" PT_EXPORT {{ def_kernel(inputs=[X, Index], outputs=[Y, Sum, Count]) }} {
     (void)workspace, (void)stream;
     if (workspace_size != nullptr) return *workspace_size = 0, 0;
-    Count[0] = flag ? 9007199254740993 : M;
+    Count[0] = flag ? 18446744073709551613u : M;
     for (int m = 0; m < M; ++m)
         for (int n = 0; n < N; ++n) {
             const float value = scale * X[Index[m] * N + n];
@@ -89,7 +89,7 @@ extern "C" PT_EXPORT {{ def_kernel(inputs=[X, Index], outputs=[Y, Sum, Count]) }
 REFERENCE = """
 def rows(X, Index, Sum, scale, flag, M):
     Y = scale * X[Index]
-    return Y, Sum + Y.sum(axis=1), [9007199254740993 if flag else M]
+    return Y, Sum + Y.sum(axis=1), [2**64 - 3 if flag else M]
 """
 
 

@@ -188,7 +188,7 @@ class Exporting:
 CHOOSE = """
 #include <cstddef>
 #include <cstdint>
-extern "C" int symbol(const bool* Which, const int64_t* X, const uint8_t* Small, int64_t* Y, bool* Chosen, int32_t N,
+extern "C" int symbol(const bool* Which, const int64_t* X, const uint32_t* Small, int64_t* Y, bool* Chosen, int32_t N,
                       size_t* size, uint8_t* workspace, void* stream) {
     (void)workspace; (void)stream;
     if (size != nullptr) { *size = 0; return 0; }
@@ -200,16 +200,16 @@ extern "C" int symbol(const bool* Which, const int64_t* X, const uint8_t* Small,
 @pytest.mark.parametrize("by", [lambda array: array, Exporting], ids=["numpy", "dlpack"])
 def test_integers_and_bool(by: Callable[[Any], Any], export_custom: ExportCustom) -> None:
     vectors = {name: tensor(name, dtype, ("N",), ("1",)) for name, dtype in (
-        ("Which", "bool"), ("X", "i64"), ("Small", "u8"), ("Y", "i64"), ("Chosen", "bool"),
+        ("Which", "bool"), ("X", "i64"), ("Small", "u32"), ("Y", "i64"), ("Chosen", "bool"),
     )}  # fmt: skip
     inputs = {name: vectors[name] for name in ("Which", "X", "Small")}
     module = export_custom(custom(inputs, {name: vectors[name] for name in ("Y", "Chosen")}, ("N",), {}), CHOOSE)
-    which, x, small = np.array([True, False, True]), np.array([2**40, 1, -(2**62)]), np.array([3, 200, 4], np.uint8)
+    which, x, small = np.array([True, False, True]), np.array([2**40, 1, -(2**62)]), np.array([3, 2**32 - 1, 4], np.uint32)
     out = (np.zeros(3, np.int64), np.zeros(3, np.bool_))
     module.gemm(by(which), by(x), by(small), out=out)
-    assert [one.tolist() for one in out] == [[2**40, 200, -(2**62)], [False, True, False]]
+    assert [one.tolist() for one in out] == [[2**40, 2**32 - 1, -(2**62)], [False, True, False]]
     if by is not Exporting:
         made = module.gemm(which, x, small)
         assert [one.dtype for one in made] == [np.int64, np.bool_]
-    with pytest.raises(TypeError, match="Small has the dtype bool; it must be uint8"):
+    with pytest.raises(TypeError, match="Small has the dtype bool; it must be uint32"):
         module.gemm(by(which), by(x), by(which), out=out)

@@ -90,6 +90,7 @@ USED = (
 )
 RIGHT = {name: CASES[name] for name in USED} | {
     "u8 to i64": GemmCase("u8", "i8", "i64", accumulator="i32"),
+    "u32 to u16": GemmCase("u32", "i16", "u16", accumulator="i64", bias="row", bias_dtype="u64"),
     "bool to u8": GemmCase("bool", "u8", "u8", accumulator="i32", bias="row", bias_dtype="i64"),
 }
 

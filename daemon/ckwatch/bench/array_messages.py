@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 HEAD_LIMIT_BYTES = 1 << 26
 ARRAYS_LIMIT_BYTES = 1 << 36
-NUMPY_TYPES = ("float64", "int64", "int32", "int8", "uint8", "bool")
+NUMPY_TYPES = ("float64", "bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)))
 _LENGTH = struct.Struct(">Q")
 
 

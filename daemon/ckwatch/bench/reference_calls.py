@@ -25,6 +25,7 @@ from ckwatch.bench.numerics.storage import Storage, narrow, storage_type, tensor
 from ckwatch.bench.numerics.tolerance import INTEGERS
 from ckwatch.model.kernel_problem import CalledReference, KernelProblem, TensorView
 from ckwatch.model.python_references import MistakeKind, PythonReference, ReferenceMistake
+from ckwatch.model.tensors import DTYPES
 from ckwatch.system import processes
 from ckwatch.system.python_process import module_command, module_environment
 
@@ -33,7 +34,6 @@ GRACE_S = 5.0
 
 _PASSED_ON = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR")
 _MOST_THREADS = 8
-_INTEGER_TYPES = {"i8": np.int8, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "bool": np.bool_}
 
 
 class ReferenceMistakeError(Exception):
@@ -107,7 +107,7 @@ class ReferenceCalls:
         for name, values in self._ask(head, {}).items():
             view = views[name]
             dtype = problem.buffer(view.buffer).dtype
-            stored = values.astype(storage_type(dtype)) if values.dtype.kind == "i" else narrow(values, dtype, fnuz)
+            stored = values.astype(storage_type(dtype)) if values.dtype.kind in "iu" else narrow(values, dtype, fnuz)
             tensor_elements(inputs[view.buffer], view)[...] = stored
 
     def close(self) -> None:
@@ -210,7 +210,7 @@ def _size(head: Mapping[str, Any], given: Mapping[str, Array]) -> int:
 def _is_answer(wanted: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array], *, all_of_them: bool) -> bool:
     """Return True for arrays that were asked for: in the process that answers, all may have been changed."""
     shapes = {one["name"]: tuple(one["shape"]) for one in wanted}
-    known = all(one.shape == shapes.get(name) and one.dtype.kind in "fi" for name, one in arrays.items())
+    known = all(one.shape == shapes.get(name) and one.dtype.kind in "fiu" for name, one in arrays.items())
     return known and (not all_of_them or arrays.keys() == shapes.keys())
 
 
@@ -232,25 +232,22 @@ def _values(problem: KernelProblem, view: TensorView, inputs: Mapping[str, Stora
     """A tensor as the reference gets it: floats as float64, integers in their own type."""
     dtype = problem.buffer(view.buffer).dtype
     stored = np.ascontiguousarray(tensor_elements(inputs[view.buffer], view)).reshape(view.sizes)
-    if dtype in _INTEGER_TYPES:
-        return stored.astype(_INTEGER_TYPES[dtype])
+    if dtype in INTEGERS:
+        return stored.astype(np.bool_) if dtype == "bool" else stored
     return widen(stored, dtype, fnuz)
 
 
 def _wanted(problem: KernelProblem, name: str, view: TensorView, *, nan: bool) -> dict[str, Any]:
     dtype = problem.buffer(view.buffer).dtype
-    integers = None
-    if dtype in INTEGERS:
-        low, high = INTEGERS[dtype]
-        integers = [int(low), int(high)]
+    limits = DTYPES[dtype].limits
     return {
         "name": name,
         "shape": list(view.sizes),
         "sizes": f"{dtype} of {' × '.join(map(str, view.sizes)) or 'one element'}",
-        "integers": integers,
+        "integers": limits,
         "dtype": dtype,
         "nan": nan,
-        "may_be_nan": integers is None and problem.computed is None,
+        "may_be_nan": limits is None and problem.computed is None,
     }
 
 

@@ -231,7 +231,7 @@ def _described(value: Any) -> str:
 
 
 def _checked(wanted: Mapping[str, Any], value: Any, line: int | None) -> Array:
-    """An output as float64, or as int64 where it is exact; of the shape that it must have."""
+    """An output as float64, or as int64 (of u64 uint64) where it is exact; of the shape that it must have."""
     name, shape = wanted["name"], tuple(wanted["shape"])
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
@@ -241,15 +241,15 @@ def _checked(wanted: Mapping[str, Any], value: Any, line: int | None) -> Array:
             "outputs", f"{name} has the shape {array.shape}; it must be {shape}: {wanted['sizes']}", line
         )
     if array.dtype.kind in "iub":
-        exact = array.astype(np.int64)
         if wanted["integers"] is None:
-            return exact.astype(np.float64)
+            return array.astype(np.float64)
+        exact = array.astype(np.uint64 if array.dtype.kind == "u" else np.int64)
         low, high = wanted["integers"]
         wrong = (exact < low) | (exact > high)
         if wrong.any():
             at, found = _first(wrong), exact[wrong][0]
             raise _MistakeError("outputs", f"{name}{at} is {found}, which {wanted['dtype']} cannot hold", line)
-        return exact
+        return exact.astype(np.int64 if high < 2**63 else np.uint64)
     doubles = array.astype(np.float64)
     missing = np.isnan(doubles)
     if missing.any() and not wanted["nan"]:

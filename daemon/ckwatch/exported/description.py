@@ -94,8 +94,8 @@ def _mismatch(symbol: str, declared: list[tuple[str, str]], expected: str) -> Ck
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "f16": ("float16",), "bf16": ("bfloat16", "uint16"), "f32": ("float32",), "f64": ("float64",),
-    "f8": ("float8_e4m3fn", "uint8"), "bf8": ("float8_e5m2", "uint8"), "i8": ("int8",), "i32": ("int32",),
-    "i64": ("int64",), "u8": ("uint8",), "bool": ("bool",),
+    "f8": ("float8_e4m3fn", "uint8"), "bf8": ("float8_e5m2", "uint8"), "bool": ("bool",),
+    **{name: (one.abi_type.removesuffix("_t"),) for name, one in DTYPES.items() if one.limits and name != "bool"},
     "e8m0": ("float8_e8m0fnu", "uint8"), "f4": ("float4_e2m1fn_x2", "uint8"),
 }  # fmt: skip
 """Names of element types in torch, numpy and ml_dtypes. Types that numpy alone does not have may also come as their

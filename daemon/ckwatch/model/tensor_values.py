@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ckwatch.model.tensors import evaluate_size
+from ckwatch.model.tensors import DTYPES, evaluate_size
 
 
 class ContentKind(StrEnum):
@@ -56,13 +56,7 @@ def _bound(text: str, sizes: Mapping[str, int]) -> int:
     return -evaluate_size(text[1:], sizes) if text.startswith("-") else evaluate_size(text, sizes)
 
 
-INTEGER_LIMITS = {
-    "i8": (-(2**7), 2**7 - 1),
-    "i32": (-(2**31), 2**31 - 1),
-    "i64": (-(2**63), 2**63 - 1),
-    "u8": (0, 2**8 - 1),
-    "bool": (0, 1),
-}
+INTEGER_LIMITS = {name: dtype.limits for name, dtype in DTYPES.items() if dtype.limits is not None}
 """The least and the greatest value of each integer dtype."""
 
 _LARGEST = {"f16": 65504.0, "bf16": 3.39e38, "f32": 3.4028234e38, "f8": 240.0, "bf8": 57344.0, "f4": 6.0}

@@ -20,8 +20,9 @@ from ckwatch.model.arithmetic import OPERATORS
 
 @dataclass(frozen=True, slots=True)
 class Dtype:
-    """`mantissa_bits` counts stored bits, without the hidden one; 0 for integers. `packed` elements that lie behind one
-    another in memory share `size_bytes`, the first in the lowest bits."""
+    """`mantissa_bits` counts stored bits, without the hidden one; 0 for integers, whose least and greatest value are
+    `limits`. `packed` elements that lie behind one another in memory share `size_bytes`, the first in the lowest bits.
+    """
 
     name: str
     ck_name: str
@@ -29,10 +30,17 @@ class Dtype:
     size_bytes: int
     mantissa_bits: int
     packed: int = 1
+    limits: tuple[int, int] | None = None
 
     def bytes_for(self, elements: int) -> int:
         """The bytes of so many elements; what they have in part is a whole one."""
         return -(-elements // self.packed) * self.size_bytes
+
+
+def _integer(bits: int, *, signed: bool) -> Dtype:
+    word, name = ("I", f"int{bits}_t") if signed else ("U", f"uint{bits}_t")
+    limits = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    return Dtype(f"{word.lower()}{bits}", f"{word}{bits}", name, bits // 8, 0, limits=limits)
 
 
 DTYPES: dict[str, Dtype] = {
@@ -45,11 +53,9 @@ DTYPES: dict[str, Dtype] = {
         Dtype("f8", "F8", "uint8_t", 1, 3),
         Dtype("bf8", "BF8", "uint8_t", 1, 2),
         Dtype("f4", "F4", "uint8_t", 1, 1, packed=2),
-        Dtype("i8", "I8", "int8_t", 1, 0),
-        Dtype("i32", "I32", "int32_t", 4, 0),
-        Dtype("i64", "I64", "int64_t", 8, 0),
-        Dtype("u8", "U8", "uint8_t", 1, 0),
-        Dtype("bool", "bool", "bool", 1, 0),
+        *(_integer(bits, signed=True) for bits in (8, 16, 32, 64)),
+        *(_integer(bits, signed=False) for bits in (8, 16, 32, 64)),
+        Dtype("bool", "bool", "bool", 1, 0, limits=(0, 1)),
         Dtype("e8m0", "E8M0", "uint8_t", 1, 0),
     )
 }

@@ -127,16 +127,17 @@ def test_integers_are_exact_and_rounded_floats_may_be_one_off(tmp_path: Path) ->
     assert "Most[2] is 4, reference 3" in wrong(problem, VALUES, VALUES, exact, off)
 
 
-def test_integers_have_all_their_digits(tmp_path: Path) -> None:
-    problem = problem_of(tmp_path, dtype="i64")
-    expected = np.full((3, 5), (1 << 62) + 1)
+@pytest.mark.parametrize(("dtype", "value"), [("i64", (1 << 62) + 1), ("u64", (1 << 64) - 3)])
+def test_integers_have_all_their_digits(dtype: str, value: int, tmp_path: Path) -> None:
+    problem = problem_of(tmp_path, dtype=dtype)
+    expected = np.full((3, 5), value)
     stored: dict[str, Storage] = {"Y": expected.reshape(-1).copy(), "Most": np.zeros(3, np.int8)}
     reference = GivenReference(problem, {"Y": expected, "Most": np.zeros(3, np.int64)})
     reference.check(stored)
     stored["Y"][7] -= 1
     with pytest.raises(WrongResultError, match="1 of 15 elements of Y are wrong") as raised:
         reference.check(stored)
-    assert "Y[1, 2] is 4611686018427387904, reference 4611686018427387905" in raised.value.detail
+    assert f"Y[1, 2] is {value - 1}, reference {value}" in raised.value.detail
 
 
 @pytest.mark.parametrize(

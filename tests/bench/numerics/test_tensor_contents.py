@@ -9,7 +9,7 @@ from ckwatch.bench.numerics.inputs import before_launch, make_inputs
 from ckwatch.bench.numerics.storage import Storage, tensor_elements, widen
 from ckwatch.bench.numerics.tensor_contents import GivenArrayError
 from ckwatch.model.kernel_problem import Buffer, KernelProblem, TensorView
-from ckwatch.model.tensor_values import ContentKind, TensorValues, misfit, misfit_on
+from ckwatch.model.tensor_values import INTEGER_LIMITS, ContentKind, TensorValues, misfit, misfit_on
 
 
 def problem(dtype: str, sizes: tuple[int, ...], values: TensorValues | None, *, gap: int = 0) -> KernelProblem:
@@ -40,7 +40,7 @@ def of(kind: ContentKind, *numbers: float) -> TensorValues:
     return TensorValues(kind=kind, numbers=numbers)
 
 
-@pytest.mark.parametrize("dtype", ["i8", "u8", "i32", "i64"])
+@pytest.mark.parametrize("dtype", [name for name in INTEGER_LIMITS if name != "bool"])
 def test_indices_reach_both_ends_of_their_range(dtype: str) -> None:
     found = made(dtype, (5, 7), of(ContentKind.INDEX, 3, 9))
     assert (found.min(), found.max()) == (3, 8)
@@ -50,6 +50,16 @@ def test_indices_reach_both_ends_of_their_range(dtype: str) -> None:
 
 def test_a_range_may_begin_below_0() -> None:
     assert set(made("i32", (200,), of(ContentKind.INDEX, -1, 2)).tolist()) == {-1, 0, 1}
+
+
+def test_ranges_and_constants_have_all_bits_of_a_dtype() -> None:
+    for dtype in ("i64", "u64"):
+        least, greatest = INTEGER_LIMITS[dtype]
+        found = made(dtype, (50,), of(ContentKind.SORTED, least, greatest + 1))
+        assert (found[0], found[-1]) == (least, greatest)
+        assert (made(dtype, (2,), of(ContentKind.CONSTANT, greatest)) == greatest).all()
+        spread = made(dtype, (9,), of(ContentKind.PERMUTATION, least, greatest + 1))
+        assert len(set(spread.tolist())) == 9
 
 
 def test_permutations_are_of_each_row() -> None:
@@ -148,11 +158,15 @@ def test_outputs_that_keep_what_was_there() -> None:
 @pytest.mark.parametrize(
     ("values", "dtype", "message"),
     [
-        (of(ContentKind.INDEX, 0, 4), "f32", "indices must be integers, and f32 is not one of i8, i32, i64, u8"),
+        (
+            of(ContentKind.INDEX, 0, 4),
+            "f32",
+            "indices must be integers, and f32 is not one of i8, i16, i32, i64, u8, u16, u32, u64",
+        ),
         (
             of(ContentKind.PERMUTATION),
             "bool",
-            "a permutation must be integers, and bool is not one of i8, i32, i64, u8",
+            "a permutation must be integers, and bool is not one of i8, i16, i32, i64, u8, u16, u32, u64",
         ),
         (of(ContentKind.PROBABILITIES), "i8", "probabilities lie between 0 and 1, and i8 has no such values"),
         (of(ContentKind.CONSTANT, 70000), "f16", "70000 is out of the range of f16, -65504 to 65504"),

@@ -101,7 +101,7 @@ def test_the_buffers_of_a_reference_in_python(tmp_path: Path) -> None:
         "symbol": "symbol",
         "reference": "reference.py:rows",
         "buffers": ("X", "Index", "Y", "Sum", "Count"),
-        "dtypes": ("f32", "i32", "f32", "f32", "i64"),
+        "dtypes": ("f32", "u32", "f32", "f32", "u64"),
         "written": ("Y", "Sum", "Count"),
         "pointers": ("X", "Index", "Y", "Sum", "Count"),
         "pointed_to": ("X", "Index", "Y", "Sum", "Count"),

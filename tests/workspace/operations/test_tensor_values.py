@@ -125,7 +125,7 @@ def test_an_index_of_floats(tmp_path: Path) -> None:
     assert mistake(tmp_path, "", output=output) == (
         "dtype-mismatch",
         '"rows of Table"',
-        "indices must be integers, and f32 is not one of i8, i32, i64, u8",
+        "indices must be integers, and f32 is not one of i8, i16, i32, i64, u8, u16, u32, u64",
     )
 
 

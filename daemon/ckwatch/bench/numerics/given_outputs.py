@@ -22,7 +22,7 @@ from ckwatch.bench.numerics.comparison import (
     WrongResultError,
     span_text,
 )
-from ckwatch.bench.numerics.storage import Doubles, Mask, Storage, tensor_elements, widen
+from ckwatch.bench.numerics.storage import Doubles, Mask, Storage, storage_type, tensor_elements, widen
 from ckwatch.bench.numerics.tolerance import INTEGERS, range_of, tolerance_of_output
 from ckwatch.bench.numerics.verification import check_written
 from ckwatch.bench.report import FailureKind
@@ -34,8 +34,8 @@ GivenArrays = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class RightOutput:
-    """An output's right elements, in the shape of `view`: int64 where integers must be equal, else float64 within the
-    range of its dtype; `tolerance` as `ExpectedOutput.allowance`."""
+    """An output's right elements, in the shape of `view`: int64 where integers must be equal (u64 modulo 2^64), else
+    float64 within the range of its dtype; `tolerance` as `ExpectedOutput.allowance`."""
 
     name: str
     view: TensorView
@@ -74,7 +74,8 @@ class _Output:
     def right(self) -> RightOutput:
         """What a result is compared with."""
         if self._exact is not None:
-            return RightOutput(self._name, self.view, self._exact.astype(np.int64), (0.0, 0.0, 0.0, 0.0))
+            bits = self._exact.astype(storage_type(self.buffer.dtype)).astype(np.int64)
+            return RightOutput(self._name, self.view, bits, (0.0, 0.0, 0.0, 0.0))
         low, high = range_of(self.buffer.dtype, self._fnuz)
         elements = np.clip(self._comparison.expected, low, high)
         return RightOutput(self._name, self.view, elements, self._comparison.allowance)

@@ -27,16 +27,8 @@ Storage = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.uint8]
 
-_NUMPY_TYPES: dict[str, type[np.generic]] = {
-    "uint16_t": np.uint16,
-    "float": np.float32,
-    "double": np.float64,
-    "uint8_t": np.uint8,
-    "int8_t": np.int8,
-    "int32_t": np.int32,
-    "int64_t": np.int64,
-    "bool": np.uint8,
-}
+_NUMPY_NAMES = {"float": "float32", "double": "float64", "bool": "uint8"}
+"""By C types; others, such as `uint16_t`, have their own name."""
 
 
 _SECOND_POISON = 0x55
@@ -45,7 +37,8 @@ E8M0_NAN = 0xFF
 
 def storage_type(dtype: str) -> np.dtype[Any]:
     """The numpy type of a dtype's elements in memory, by the ABI. Raises KeyError for an unknown dtype."""
-    return np.dtype(_NUMPY_TYPES[DTYPES[dtype].abi_type])
+    c_type = DTYPES[dtype].abi_type
+    return np.dtype(_NUMPY_NAMES.get(c_type) or c_type.removesuffix("_t"))
 
 
 def in_memory(elements: Storage, dtype: str) -> Bits:

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ckwatch.bench.numerics.storage import Doubles, Storage, narrow, storage_type
-from ckwatch.model.tensor_values import ContentKind, TensorValues, dtype_limits, is_integer_dtype
+from ckwatch.bench.numerics.tolerance import INTEGERS
+from ckwatch.model.tensor_values import INTEGER_LIMITS, ContentKind, TensorValues, dtype_limits, is_integer_dtype
 
 Uniform = Callable[[int], Doubles]
 """So many numbers from 0 to 1, which is not among them; the next ones with each call."""
@@ -29,34 +30,42 @@ def made_values(values: TensorValues, dtype: str, sizes: Sequence[int], uniform:
     (`ckwatch.model.tensor_values.misfit_on`). Raises KeyError for a file, whose content is given."""
     if values.in_range or values.kind is ContentKind.PERMUTATION:
         return _integers(values, sizes, uniform).astype(storage_type(dtype))
+    if values.kind is ContentKind.CONSTANT and is_integer_dtype(dtype):
+        return np.full(sizes, int(values.numbers[0]), storage_type(dtype))
     return narrow(_REALS[values.kind](values, dtype, sizes, uniform), dtype, fnuz)
 
 
-def _integers(values: TensorValues, sizes: Sequence[int], uniform: Uniform) -> npt.NDArray[np.int64]:
+def _integers(values: TensorValues, sizes: Sequence[int], uniform: Uniform) -> npt.NDArray[np.uint64]:
+    """Integers modulo 2^64."""
     last = sizes[-1] if sizes else 1
     first, behind = map(int, values.numbers) if values.in_range else (0, last)
     if values.kind is ContentKind.PERMUTATION:
         return _distinct(first, behind, prod(sizes) // max(last, 1), last, uniform).reshape(sizes)
     span = behind - first
-    found = first + np.minimum((uniform(prod(sizes)) * span).astype(np.int64), span - 1)
+    found = _below(span, uniform(prod(sizes)))
     if found.size > 1:  # both ends are there, at places that the seed chooses
         where = np.argsort(uniform(found.size))[:2]
-        found[where] = (first, behind - 1)
+        found[where] = (0, span - 1)
     found = found.reshape(sizes)
-    return np.sort(found, axis=-1) if values.kind is ContentKind.SORTED else found
+    return (np.sort(found, axis=-1) if values.kind is ContentKind.SORTED else found) + np.uint64(first % 2**64)
 
 
-def _distinct(first: int, behind: int, rows: int, count: int, uniform: Uniform) -> npt.NDArray[np.int64]:
+def _below(span: int, unit: Doubles) -> npt.NDArray[np.uint64]:
+    """Integers from 0 to `span` - 1, by numbers from 0 to 1."""
+    return np.minimum((unit * span).astype(np.uint64), np.uint64(span - 1))
+
+
+def _distinct(first: int, behind: int, rows: int, count: int, uniform: Uniform) -> npt.NDArray[np.uint64]:
     """Rows of different integers: the order of a sequence of numbers, or one integer in each part of a wide range."""
-    span = behind - first
+    span, start = behind - first, np.uint64(first % 2**64)
     if span <= 4 * count:
         order = np.argsort(uniform(rows * span).reshape(rows, span), axis=-1, kind="stable")[:, :count]
-        return first + order.astype(np.int64)
-    begins = np.arange(count, dtype=np.int64) * span // count
-    widths = np.diff(np.append(begins, span))
-    found = (
-        first + begins + np.minimum((uniform(rows * count).reshape(rows, count) * widths).astype(np.int64), widths - 1)
-    )
+        return start + order.astype(np.uint64)
+    numbers, (step, rest) = np.arange(count, dtype=np.uint64), divmod(span, max(count, 1))
+    begins = numbers * np.uint64(step) + numbers * np.uint64(rest) // np.uint64(max(count, 1))
+    widths = np.diff(begins, append=np.uint64(span % 2**64))
+    unit = uniform(rows * count).reshape(rows, count)
+    found = start + begins + np.minimum((unit * widths).astype(np.uint64), widths - np.uint64(1))
     order = np.argsort(uniform(rows * count).reshape(rows, count), axis=-1, kind="stable")
     return np.take_along_axis(found, order, axis=-1)
 
@@ -78,7 +87,9 @@ def _uniform(values: TensorValues, dtype: str, sizes: Sequence[int], uniform: Un
     return least + unit * (greatest - least)
 
 
-_USUAL_RANGES = {"bool": (0, 1), "u8": (0, 5), "e8m0": (0.125, 8.0), **dict.fromkeys(("i8", "i32", "i64"), (-5, 5))}
+_USUAL_RANGES = {name: (max(-5, least), min(5, greatest)) for name, (least, greatest) in INTEGER_LIMITS.items()} | {
+    "e8m0": (0.125, 8.0)
+}
 
 
 def _constant(values: TensorValues, dtype: str, sizes: Sequence[int], uniform: Uniform) -> Doubles:  # noqa: ARG001
@@ -118,7 +129,7 @@ def stored(values: Array, dtype: str, *, fnuz: bool) -> Storage:
             if not np.array_equal(whole, values):
                 raise GivenArrayError(f"it holds values that are not integers, and {dtype} holds integers")
             values = whole
-        least, greatest = dtype_limits(dtype)
+        least, greatest = INTEGERS[dtype] if values.dtype.kind == "f" else dtype_limits(dtype)
         if values.size and (values.min() < least or values.max() > greatest):
             raise GivenArrayError(f"it holds {values.min()} to {values.max()}, and {dtype} {least} to {greatest}")
         return values.astype(storage_type(dtype))

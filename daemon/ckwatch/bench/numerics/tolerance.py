@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ckwatch.model.contractions import Contraction
 from ckwatch.model.kernel_problem import ComputedRows, Gemm, KernelProblem, ReferenceOutput
+from ckwatch.model.tensor_values import INTEGER_LIMITS
 from ckwatch.model.tensors import DTYPES
 
 
@@ -44,13 +45,14 @@ LARGEST = {"f16": 65504.0, "bf16": float.fromhex("0x1.fep127"), "f32": float.fro
 HALF_SUBNORMALS = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150, "f64": 0.0}
 """Half of the smallest value above 0: what rounding to a value near 0 may cost."""
 
-INTEGERS = {
-    "i8": (-128.0, 127.0),
-    "i32": (-2147483648.0, 2147483647.0),
-    "i64": (-(2.0**63), 2.0**63 - 1024),
-    "u8": (0.0, 255.0),
-    "bool": (0.0, 1.0),
-}
+
+def _largest_double(limit: int) -> float:
+    """The largest double that is at most an integer."""
+    nearest = float(limit)
+    return math.nextafter(nearest, 0.0) if nearest > limit else nearest
+
+
+INTEGERS = {name: (float(least), _largest_double(greatest)) for name, (least, greatest) in INTEGER_LIMITS.items()}
 """The smallest and the largest value that both an integer and a double can have."""
 
 

@@ -29,9 +29,10 @@ class DLTensor(ctypes.Structure):
 DLPACK_DEVICES = {1: "cpu", 2: "cuda", 10: "hip"}
 
 DLPACK_DTYPES = {
-    (0, 8): "int8", (0, 32): "int32", (0, 64): "int64", (1, 8): "uint8", (1, 16): "uint16", (2, 16): "float16",
-    (2, 32): "float32", (2, 64): "float64", (4, 16): "bfloat16", (6, 8): "bool", (10, 8): "float8_e4m3fn",
-    (11, 8): "float8_e4m3fnuz", (12, 8): "float8_e5m2", (13, 8): "float8_e5m2fnuz",
+    (0, 8): "int8", (0, 16): "int16", (0, 32): "int32", (0, 64): "int64",
+    (1, 8): "uint8", (1, 16): "uint16", (1, 32): "uint32", (1, 64): "uint64",
+    (2, 16): "float16", (2, 32): "float32", (2, 64): "float64", (4, 16): "bfloat16", (6, 8): "bool",
+    (10, 8): "float8_e4m3fn", (11, 8): "float8_e4m3fnuz", (12, 8): "float8_e5m2", (13, 8): "float8_e5m2fnuz",
     (14, 8): "float8_e8m0fnu", (17, 4): "float4_e2m1fn_x2",
 }  # fmt: skip
 """Names of element types, by DLPack's type code and bits."""
@@ -82,7 +83,8 @@ class Array(NamedTuple):
 
 ARRAY_DTYPES = {
     "<f2": "float16", "<f4": "float32", "<f8": "float64",
-    "|i1": "int8", "<i4": "int32", "<i8": "int64", "|u1": "uint8", "<u2": "uint16", "|b1": "bool",
+    "|i1": "int8", "<i2": "int16", "<i4": "int32", "<i8": "int64", "|b1": "bool",
+    "|u1": "uint8", "<u2": "uint16", "<u4": "uint32", "<u8": "uint64",
 }  # fmt: skip
 """Names of element types, by the array interface's order of bytes, kind and size."""
 
