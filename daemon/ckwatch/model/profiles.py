@@ -146,3 +146,16 @@ class ProfileHint:
     message: str
     loss: float
     pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineChange:
+    """A line (from zero) of the later profile, or of the earlier one where it is `gone`: it issues nothing any more.
+    `texts`: what changed, as `LDS conflict 1 → 16 ways`. `worse`: at least one of them costs more."""
+
+    path: str
+    line: int
+    in_template: bool
+    texts: tuple[str, ...]
+    worse: bool
+    gone: bool = False
