@@ -343,6 +343,11 @@ unit.  While that goes on, another call asks whether it should stop."
   (interactive (list (ckwatch--read-unit)))
   (apply #'ckwatch-start "openIsa" (ckwatch--here :unit unit)))
 
+(defun ckwatch-profile (&optional unit)
+  "Show where the work of UNIT goes, line by line."
+  (interactive (list (ckwatch--read-unit)))
+  (apply #'ckwatch-start "openProfile" (ckwatch--here :unit unit)))
+
 (defun ckwatch-choose-instance ()
   "Choose the instance that this template is shown for."
   (interactive)

@@ -122,7 +122,7 @@ def add_figures(session: Session, active: ActiveUnits, library: TemplateLibrary)
         session.editor.add_request(types.INLAY_HINT_RESOLVE, provider.resolve)
     profiles = LineProfiles(session, active)
     session.listeners.append(profiles)
-    add_provider(session, LineProfileProvider(session, profiles), TEMPLATE)
+    add_provider(session, LineProfileProvider(session, profiles, anchors), TEMPLATE)
     session.information = lambda path: [
         *information(session, presenter, path),
         *lost_at_lines(session, profiles, path),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.codeobject.profile_changes import changes_of
 from ckwatch.codeobject.profile_hints import hints_of
 from ckwatch.model.instruction_counts import InstructionCounts
 from ckwatch.model.profiles import KernelProfile
@@ -20,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class ProfilingClient(FakeClient):
-    """Answers with a profile of these kernels; if there is one, with `first` for the first time."""
+    """Answers with a profile of these kernels, compared with `before` if there is one."""
 
     root = ROOT
 
@@ -28,20 +29,23 @@ class ProfilingClient(FakeClient):
         super().__init__()
         self.kernels = kernels
         self.failure = failure
-        self.first: tuple[KernelProfile, ...] = ()
+        self.before: tuple[KernelProfile, ...] = ()
 
-    async def profile(self, unit: str, shape: str | None = None, *, lines: bool = True) -> UnitProfile:
+    async def profile(
+        self, unit: str, shape: str | None = None, *, lines: bool = True, against: str | None = None
+    ) -> UnitProfile:
         self.asked.append(("profile", unit, shape, lines))
-        kernels, self.first = self.first or self.kernels, ()
         return UnitProfile(
             unit=unit,
             artifact_key="abc",
             device="emulated:gfx942",
             shape="M=64 N=64",
             shape_name="small",
-            kernels=kernels,
-            hints=hints_of(kernels),
+            kernels=self.kernels,
+            hints=hints_of(self.kernels),
             failure=self.failure,
+            against=against or "" if self.before else "",
+            changes=changes_of(self.before, self.kernels) if self.before else (),
         )
 
 
@@ -94,12 +98,21 @@ def test_files_of_other_tools(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "has no kernel to write" in capsys.readouterr().err
 
 
-def test_another_instance_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("against", "shown"),
+    [(UNIT_INSPECTING, UNIT_INSPECTING), ("previous", "the previous build"), ("baseline", "the baseline")],
+)
+def test_another_profile_is_compared(against: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
     column = figures(issued=10, lanes=640, accesses=10, turns=320, phases=20, fullest=16)
     row = figures(issued=10, lanes=640, accesses=10, turns=20, phases=20, fullest=1)
-    client = ProfilingClient(profile_with(figures(), row))
-    client.first = (profile_with(figures(), column),)
-    assert client.run("profile", UNIT_INSPECTING, "--against", UNIT_INSPECTING) == 0
+    client = ProfilingClient(profile_with(figures(), column))
+    client.before = (profile_with(figures(), row),)
+    assert client.run("profile", UNIT_INSPECTING, "--against", against) == 0
     *_, title, change = capsys.readouterr().out.splitlines()
-    assert title == f"  against {UNIT_INSPECTING}"
+    assert title == f"  against {shown}"
     assert change == "    /w/k.hip.j2:2: LDS conflict 1 → 16 ways"
+
+
+def test_where_no_earlier_profile_is_kept_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ProfilingClient(profile_with(figures())).run("profile", UNIT_INSPECTING, "--against", "previous") == 0
+    assert "against previous: no profile of it is kept" in capsys.readouterr().out.splitlines()[-1]

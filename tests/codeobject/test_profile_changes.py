@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ckwatch.codeobject.profile_changes import changes_of
+from ckwatch.codeobject.profile_changes import changes_of, moved_lines
 from codeobject.test_profile import figures, profile_with
 
 ROW = figures(issued=10, lanes=640, accesses=10, turns=20, phases=20, fullest=1)
@@ -46,3 +46,12 @@ def test_a_line_that_moved_is_the_same() -> None:
     before, after = profile_with(figures(), ROW), profile_with(figures(), figures(issued=1, lanes=64), COLUMN)
     found = changes_of([before], [after], lambda key: (key[0], key[1] + (key[1] == 1)))
     assert (2, ("LDS conflict 1 → 16 ways",), True) in texts(*found)
+
+
+def test_lines_are_found_in_another_text() -> None:
+    before = {"/w/k.hip.j2": "a\nlds[32]\nb\nc\ngone\nd"}
+    moved = moved_lines(before, {"/w/k.hip.j2": "new\na\nlds[33]\nb\nc\nd"})
+    assert [moved(("/w/k.hip.j2", line)) for line in range(6)] == [
+        *(("/w/k.hip.j2", line) for line in (1, 2, 3, 4)), None, ("/w/k.hip.j2", 5),
+    ]  # fmt: skip
+    assert moved(("/ck/header.hpp", 7)) == ("/ck/header.hpp", 7)

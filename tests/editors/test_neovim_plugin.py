@@ -104,6 +104,18 @@ def test_a_lens_runs_and_hints_follow(nvim: Neovim, stage: Stage) -> None:
     assert stage.commands() == [("run", {"uri": stage.template.as_uri()})]
 
 
+def test_heat_stands_in_the_sign_column_and_moves_with_the_text(nvim: Neovim) -> None:
+    signs = (
+        "vim.tbl_map(function(one) return { one[2], vim.trim(one[4].sign_text), one[4].sign_hl_group } end,"
+        " vim.api.nvim_buf_get_extmarks(0, require('ckwatch.heat').namespace, 0, -1, { details = true }))"
+    )
+    nvim.lua("vim.cmd.Ckwatch('run')")
+    nvim.wait_for(f"#{signs} == 2")
+    assert nvim.lua(f"return {signs}") == [[0, "█", "CkwatchHeat4"], [3, "▏", "CkwatchHeat1"]]
+    nvim.lua("vim.api.nvim_buf_set_lines(0, 1, 1, false, { 'more', 'lines' })")
+    assert [line for line, *_ in nvim.lua(f"return {signs}")] == [0, 5]
+
+
 def test_typed_actions_are_the_servers_commands(nvim: Neovim, stage: Stage) -> None:
     here = {"uri": stage.template.as_uri()}
     rows = [
@@ -112,6 +124,7 @@ def test_typed_actions_are_the_servers_commands(nvim: Neovim, stage: Stage) -> N
         ("cancel", ("cancel", here)),
         ("baseline before", ("setBaseline", {**here, "name": "before"})),
         ("isa", ("openIsa", here)),
+        ("profile", ("openProfile", here)),
         ("instance gemm/v3@gfx942", ("chooseInstance", {**here, "unit": "gemm/v3@gfx942"})),
         ("restart", ("restartDaemon", here)),
         ("trust", ("trust", here)),
@@ -137,7 +150,8 @@ def test_mistyped_actions_are_told(nvim: Neovim) -> None:
     nvim.lua("told = {}; vim.notify = function(text) table.insert(told, text) end")
     nvim.lua("vim.cmd.Ckwatch('rum'); vim.cmd.Ckwatch({ args = { 'build', 'a', 'b' } })")
     assert nvim.lua("return told") == [
-        "ckwatch: one of baseline, build, cancel, compare, instance, isa, log, restart, run, source, trust, tune, units, verify",
+        "ckwatch: one of baseline, build, cancel, compare, instance, isa, log, profile, restart, run, source, trust, tune, "
+            "units, verify",
         "ckwatch: build takes at most 1",
     ]
 

@@ -110,7 +110,7 @@ class WaveEmulator:
     ) -> WaveState:
         """The state after the recorded lines (`text // words`), which may yield findings if it `reports`.
 
-        `counts`: ten of each line (`InstructionCounts`), to which is added what its accesses cost.
+        `counts`: `COUNT_FIELDS` of each line, to which is added what its accesses cost.
         """
         after = state.copy()
         after.put_pair(EXEC, state.exec_mask)

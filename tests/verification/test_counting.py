@@ -7,9 +7,10 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
+from ckwatch.codeobject.access_patterns import fullest_bank
 from ckwatch.codeobject.lds_banks import bank_rule
-from ckwatch.model.instruction_counts import InstructionCounts
-from ckwatch.verification.counting import cache_line_bytes, counting_rules
+from ckwatch.model.instruction_counts import InstructionCounts, WorstRequest
+from ckwatch.verification.counting import COUNT_FIELDS, cache_line_bytes, counting_rules, counts_of, worst_of
 from references.wave_emulator import LANES, Bytes, WaveEmulator, WaveState
 
 PATTERNS = 200
@@ -66,8 +67,11 @@ TOGETHER = 40
 s20 on."""
 
 
-def counted(emulator: WaveEmulator, arch: str, text: str, state: WaveState, *masks: int) -> list[InstructionCounts]:
-    """The counts of the access at each of the state's offsets. `text` has OFFSET where they stand."""
+def counted(
+    emulator: WaveEmulator, arch: str, text: str, state: WaveState, *masks: int
+) -> list[tuple[InstructionCounts, WorstRequest | None]]:
+    """The counts of the access at each of the state's offsets, and its request if it costs more than the least. `text`
+    has OFFSET where they stand."""
     lines = []
     state.exec_mask = (1 << lanes_of(arch)) - 1
     for number, mask in enumerate(masks or (state.exec_mask,)):
@@ -80,10 +84,10 @@ def counted(emulator: WaveEmulator, arch: str, text: str, state: WaveState, *mas
             f"{one} // 00000000",
             renamed(arch, text.replace("OFFSET", f"v{20 + number}")) + " // 00000000 00000000",
         ]
-    counts = np.zeros((len(lines) + 1, 10), np.uint64)
+    counts = np.zeros((len(lines) + 1, COUNT_FIELDS), np.uint64)
     emulator.run([*lines, "s_endpgm // BF810000"], arch, state, counts=counts)
     assert not counts[::2].any()
-    return [InstructionCounts(*map(int, row)) for row in counts[1::2]]
+    return [(counts_of(row), worst_of(row)) for row in counts[1::2]]
 
 
 def batched(found: list[tuple[np.ndarray, int]]) -> list[list[tuple[np.ndarray, int]]]:
@@ -113,7 +117,7 @@ def test_cache_lines_are_those_of_brute_force(emulator: WaveEmulator, arch: str,
         for number, (offsets, _) in enumerate(group):
             state.vectors[20 + number] = offsets
         found = counted(emulator, arch, text, state, *(mask for _, mask in group))
-        for one, (offsets, mask) in zip(found, group, strict=True):
+        for (one, worst), (offsets, mask) in zip(found, group, strict=True):
             touched = set().union(*accessed(offsets + emulator.memory_address, mask, size_bytes))
             assert one == InstructionCounts(
                 issued=0,
@@ -123,6 +127,14 @@ def test_cache_lines_are_those_of_brute_force(emulator: WaveEmulator, arch: str,
                 least_lines=-(-len(touched) // line),
                 bytes=len(touched),
             )
+            assert (worst is None) == (one.cache_lines == one.least_lines)
+            if worst is not None:
+                active = [lane for lane in range(LANES) if mask >> lane & 1]
+                lowest = min(offsets[lane] for lane in active)
+                assert worst == WorstRequest(
+                    lanes=tuple(active), places=tuple(int(offsets[lane] - lowest) for lane in active),
+                    size_bytes=size_bytes, banks=0, cost=one.cache_lines, least=one.least_lines,
+                )  # fmt: skip
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -142,7 +154,7 @@ def test_turns_of_lds_are_those_of_brute_force(
         for number, (offsets, _) in enumerate(group):
             state.vectors[20 + number] = offsets
         found = counted(emulator, arch, text, state, *(mask for _, mask in group))
-        for one, (offsets, mask) in zip(found, group, strict=True):
+        for (one, worst), (offsets, mask) in zip(found, group, strict=True):
             by_lane, turns = accessed(offsets, mask, size_bytes), []
             for phase in rule.phases:
                 banks: dict[int, set[int]] = defaultdict(set)
@@ -152,20 +164,27 @@ def test_turns_of_lds_are_those_of_brute_force(
             assert one == InstructionCounts(
                 issued=0, lanes=0, accesses=1, turns=sum(turns), phases=len(turns), fullest=max(turns)
             )
+            assert (worst is None) == (max(turns) == 1)
+            if worst is not None:
+                assert (worst.cost, worst.size_bytes, worst.banks) == (max(turns), size_bytes, rule.banks)
+                assert worst.places == tuple(int(offsets[lane]) for lane in worst.lanes)
+                assert any(set(worst.lanes) == {lane for lane in phase if by_lane[lane]} for phase in rule.phases)
+                assert fullest_bank(worst)[1] == worst.cost
 
 
 def test_both_addresses_of_an_instruction_count(emulator: WaveEmulator) -> None:
     """`ds_read2st64_b32` reads a column twice."""
     state = WaveState(lds=np.zeros(1 << 16, np.uint8))
     state.vectors[20] = np.arange(LANES) * 128
-    (found,) = counted(emulator, "gfx942", "ds_read2st64_b32 v[10:11], OFFSET offset1:1", state)
+    ((found, _),) = counted(emulator, "gfx942", "ds_read2st64_b32 v[10:11], OFFSET offset1:1", state)
     assert found == InstructionCounts(issued=0, lanes=0, accesses=2, turns=128, phases=4, fullest=32)
 
 
 def test_atomics_write(emulator: WaveEmulator) -> None:
     state = WaveState(lds=np.zeros(1 << 12, np.uint8))
     state.vectors[20] = 64
-    (found,) = counted(emulator, "gfx942", "ds_add_u32 OFFSET, v10", state)
+    ((found, worst),) = counted(emulator, "gfx942", "ds_add_u32 OFFSET, v10", state)
+    assert worst is None
     assert found == InstructionCounts(issued=0, lanes=0, accesses=1, turns=2, phases=2, fullest=1)
 
 

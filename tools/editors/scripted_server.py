@@ -43,6 +43,7 @@ class Scripted:
         self.texts: dict[str, str] = {}
         self.runs = 0
         self.root = ""
+        self.wants_heat = False
         self._sent = 0
 
     def tell(self, method: str, params: Any) -> None:
@@ -92,6 +93,7 @@ class Scripted:
 
     def _answer(self, method: str, params: dict[str, Any]) -> Any:
         if method == "initialize":
+            self.wants_heat = bool(params["capabilities"].get("experimental", {}).get("ckwatchLineHeat"))
             self.root = params["rootUri"] or params["workspaceFolders"][0]["uri"]
             return {"capabilities": CAPABILITIES, "serverInfo": {"name": "scripted"}}
         if method == "workspace/executeCommand":
@@ -123,6 +125,10 @@ class Scripted:
             self.ask("workspace/textDocumentContent/refresh", {"uri": source})
             status = {"health": "ok", "quiescent": True, "message": f"run {self.runs}", "folder": self.root}
             self.tell("experimental/serverStatus", status)
+            if self.wants_heat:
+                uri = next(uri for uri in self.texts if uri.startswith("file:"))
+                lines = [{"line": 0, "level": 4, "share": 0.5}, {"line": 3, "level": 1, "share": 0.02}]
+                self.tell("ckwatch/lineHeat", {"uri": uri, "lines": lines})
         elif name == "openSource":
             self.ask("window/showDocument", {"uri": source, "takeFocus": False})
             return {"uri": source}

@@ -14,7 +14,6 @@ from ckwatch.bench.imports.records import ImportedTimingsFile
 from ckwatch.cli.explain import ExplainedState
 from ckwatch.cli.farm import FarmWorkerLine
 from ckwatch.codeobject.device_profiles import LineWeight
-from ckwatch.codeobject.profile_changes import LineChange
 from ckwatch.codeobject.report import KernelReport
 from ckwatch.codeobject.report_diff import FigureChange, KernelWarning
 from ckwatch.compile.toolchain.devices import DetectedDevice
@@ -427,8 +426,9 @@ OUTPUT: dict[str, tuple[type, ...]] = {
         _answer(
             "ProfiledUnit",
             """Where the work of a unit's kernels goes, counted on an emulator. Lines count from zero. `changes`: what
-            is different from the unit `against`; null and nothing without `--against`.""",
-            UnitProfile, against=str | None, changes=tuple[LineChange, ...],
+            is different from `against`; empty without `--against`, and where no earlier profile is kept. `worst`: of an
+            instruction, its worst request.""",
+            UnitProfile,
         ),
     ),
     "rank": (

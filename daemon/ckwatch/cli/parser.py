@@ -549,7 +549,12 @@ LOOKING = (
             default="line",
             choices=("line", "instruction", "loop", "function"),
         ),
-        named("units", "--against", "UNIT", "also show what is different from UNIT, another instance"),
+        named(
+            "units",
+            "--against",
+            "UNIT",
+            "also show what is different from UNIT: another instance, or `previous`, or `baseline`",
+        ),
         value("--top", "N", "list the first N", default=20, type=positive),
         value("--speedscope", "FILE", "write the stacks of functions to FILE for speedscope", type=Path),
         value("--pprof", "FILE", "write them to FILE for pprof", type=Path),

@@ -12,18 +12,19 @@ from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned, write_file
 from ckwatch.cli.progress import build_progress
 from ckwatch.cli.session import asking, one_unit
-from ckwatch.codeobject.profile_changes import changes_of
 from ckwatch.codeobject.profile_files import pprof, speedscope
 from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
-    from ckwatch.codeobject.profile_changes import LineChange
     from ckwatch.model.profiles import KernelProfile, ProfiledLine, ProfileFigures
     from ckwatch.wire.analysis import UnitProfile
 
 INDENT = "  "
 _HEADS = ("share", "issued", "lanes", "lines/request", "least", "LDS ways", "matrix", "waits for", "")
 _RIGHT = frozenset(range(7))
+
+EARLIER = {"previous": "the previous build", "baseline": "the baseline"}
+"""What `--against` may name besides units."""
 
 NOT_TIMES = "counts are exact for what was executed, and no times"
 
@@ -47,6 +48,8 @@ def profile_lines(found: UnitProfile, by: str, top: int, root: str = "") -> Iter
         yield "", ""
     for hint in found.hints[:top]:
         yield f"{INDENT}{_short(hint.path, root)}:{hint.line + 1}: {hint.message}", "yellow"
+        if hint.pattern:
+            yield f"{2 * INDENT}{hint.pattern}", ""
 
 
 def device_words(device: str) -> str:
@@ -158,17 +161,15 @@ async def profile(options: argparse.Namespace) -> int:
     """Print where the work of a unit's kernels goes; it is built if it was not. Raises CkwatchError."""
     output = Output(options)
     async with asking(options) as client:
-        names = [options.unit] if options.against is None else [options.unit, options.against]
-        units = [await one_unit(client, name) for name in names]
+        units = [await one_unit(client, options.unit)]
+        if options.against not in (None, *EARLIER):
+            units.append(await one_unit(client, options.against))
         async with build_progress(client, output, units):
             await client.build(*units)
-        profiles = []
-        for unit in units:
-            with output.working(f"executing {unit} on the emulator"):
-                async with explained(client, unit):
-                    profiles.append(await client.profile(unit, options.shape, lines=not options.no_lines))
-        unit, found = units[0], profiles[0]
-        changes = changes_of(profiles[1].kernels, found.kernels) if len(profiles) > 1 else ()
+        unit, against = units[0], units[-1] if len(units) > 1 else options.against
+        with output.working(f"executing {' and '.join(units)} on the emulator"):
+            async with explained(client, unit):
+                found = await client.profile(unit, options.shape, lines=not options.no_lines, against=against)
     for path, write in ((options.speedscope, speedscope), (options.pprof, pprof)):
         if path is not None:
             if not found.kernels:
@@ -176,23 +177,25 @@ async def profile(options: argparse.Namespace) -> int:
             largest = max(found.kernels, key=lambda kernel: kernel.total.counts.issued)
             await to_thread.run_sync(write_file, path, write(largest, unit))
     if output.json:
-        output.answer(found, against=units[1] if len(units) > 1 else None, changes=changes)
+        output.answer(found)
     else:
         for text, style in profile_lines(found, options.by, options.top, str(client.root)):
             output.text(text, style)
-        for text, style in _change_lines(changes, options, units, str(client.root)):
+        for text, style in change_lines(found, against, options.top, str(client.root)):
             output.text(text, style)
     return 0
 
 
-def _change_lines(
-    changes: Sequence[LineChange], options: argparse.Namespace, units: Sequence[str], root: str
-) -> Iterator[tuple[str, str]]:
-    if len(units) < 2:
+def change_lines(found: UnitProfile, against: str | None, top: int, root: str) -> Iterator[tuple[str, str]]:
+    """What is different from the profile that was asked for, if one was."""
+    if against is None:
         return
     yield "", ""
-    yield f"{INDENT}against {units[1]}" + ("" if changes else ": the same"), "bold"
-    for one in changes[: options.top]:
+    if not found.against:
+        yield f"{INDENT}against {against}: no profile of it is kept; what is profiled is compared with later builds", ""
+        return
+    yield f"{INDENT}against {EARLIER.get(against, against)}" + ("" if found.changes else ": the same"), "bold"
+    for one in found.changes[:top]:
         yield f"{2 * INDENT}{_short(one.path, root)}:{one.line + 1}: {', '.join(one.texts)}", "yellow" * one.worse
-    if len(changes) > options.top:
-        yield f"{2 * INDENT}and {len(changes) - options.top} more; --top shows them", "dim"
+    if len(found.changes) > top:
+        yield f"{2 * INDENT}and {len(found.changes) - top} more; --top shows them", "dim"

@@ -143,7 +143,7 @@ def profile_of(
             for number, found in enumerate(listing.loops)
         ),
         stacks=tuple(ProfiledStack(functions, issued) for functions, issued in stacks.most_common()),
-        instructions=tuple(_instruction(row, one, keys, numbers) for row, one in counted),
+        instructions=tuple(_instruction(row, one, counts, keys, numbers) for row, one in counted),
         notes=(*_notes(elsewhere), *listing.notes),
     )
 
@@ -154,7 +154,7 @@ def _notes(elsewhere: int) -> Iterable[str]:
 
 
 def _instruction(
-    row: ListingRow, counts: InstructionCounts, keys: _Keys, numbers: Mapping[_LineKey, int]
+    row: ListingRow, counts: InstructionCounts, kernel: KernelCounts, keys: _Keys, numbers: Mapping[_LineKey, int]
 ) -> ProfiledInstruction:
     inner = keys.own_of(row.frames)
     return ProfiledInstruction(
@@ -163,6 +163,7 @@ def _instruction(
         counts=counts,
         at=None if inner is None else numbers.get(inner),
         loop=row.loop,
+        worst=kernel.worst.get(row.instruction.address),
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
-from ckwatch.model.profiles import KernelProfile, ProfiledLine, ProfileFigures
+from ckwatch.model.profiles import KernelProfile, LineChange, ProfiledLine, ProfileFigures
 
 LEAST_ISSUES = 0.05
 """Of a line's issues per workgroup, by which they must differ."""
@@ -13,18 +14,6 @@ LEAST_ISSUES = 0.05
 LEAST_LANES = 0.01
 LEAST_SHARE = 0.005
 """Of the issues, for a line that is compared at all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineChange:
-    """A line (from zero) of the later profile, or of the earlier one where it is there no more. `texts`: what changed,
-    as `LDS conflict 1 → 16 ways`. `worse`: at least one of them costs more."""
-
-    path: str
-    line: int
-    in_template: bool
-    texts: tuple[str, ...]
-    worse: bool
 
 
 LineKey = tuple[str, int]
@@ -53,11 +42,34 @@ def changes_of(
         if texts:
             found.append(_change(line.line, texts, worse=worse))
     found += [
-        _change(line.line, (f"issues per workgroup {line.issues:.4g} → 0",), worse=False)
+        _change(line.line, (f"issues per workgroup {line.issues:.4g} → 0",), worse=False, gone=True)
         for line in (*earlier.values(), *gone)
         if line.share >= LEAST_SHARE
     ]
     return tuple(sorted(found, key=lambda one: (not one.in_template, not one.worse, one.path, one.line)))
+
+
+def moved_lines(before: Mapping[str, str], after: Mapping[str, str]) -> Callable[[LineKey], LineKey | None]:
+    """Where lines of earlier texts (by path) are in the later ones: a changed line that takes the place of another is
+    the same. Lines of files without a text stay."""
+    places = {path: _moved(text, after[path]) for path, text in before.items() if path in after}
+
+    def moved(key: LineKey) -> LineKey | None:
+        if key[0] not in places:
+            return key
+        line = places[key[0]].get(key[1])
+        return None if line is None else (key[0], line)
+
+    return moved
+
+
+def _moved(before: str, after: str) -> dict[int, int]:
+    found: dict[int, int] = {}
+    matcher = SequenceMatcher(None, before.split("\n"), after.split("\n"), autojunk=False)
+    for tag, first, end, other, other_end in matcher.get_opcodes():
+        if tag == "equal" or (tag == "replace" and end - first == other_end - other):
+            found |= zip(range(first, end), range(other, other_end), strict=True)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +91,8 @@ def _lines(kernels: Sequence[KernelProfile]) -> Iterator[_Line]:
                 yield _Line(line, figures, issues, kernel.share(figures), kernel.wave_lanes)
 
 
-def _change(line: ProfiledLine, texts: tuple[str, ...], *, worse: bool) -> LineChange:
-    return LineChange(path=line.path, line=line.line, in_template=line.in_template, texts=texts, worse=worse)
+def _change(line: ProfiledLine, texts: tuple[str, ...], *, worse: bool, gone: bool = False) -> LineChange:
+    return LineChange(path=line.path, line=line.line, in_template=line.in_template, texts=texts, worse=worse, gone=gone)
 
 
 def _texts(before: _Line | None, after: _Line) -> tuple[tuple[str, ...], bool]:

@@ -7,7 +7,9 @@ line. It ranks lines; it is no time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from ckwatch.codeobject.access_patterns import pattern_at
 from ckwatch.model.profiles import KernelProfile, LossKind, ProfiledLine, ProfileFigures, ProfileHint
 
 LEAST_LOSS = 0.02
@@ -26,11 +28,11 @@ def hints_of(profiles: Sequence[KernelProfile]) -> tuple[ProfileHint, ...]:
     slots = max(1, sum(_slots(profile.total) for profile in profiles))
     found: dict[tuple[str, int], ProfileHint] = {}
     for profile in profiles:
-        for line in profile.lines:
+        for number, line in enumerate(profile.lines):
             for hint in _of_line(profile, line, slots):
                 key = (hint.path, hint.line)
                 if hint.loss >= LEAST_LOSS and (key not in found or found[key].loss < hint.loss):
-                    found[key] = hint
+                    found[key] = replace(hint, pattern=pattern_at(profile, number, hint.kind))
     return tuple(sorted(found.values(), key=lambda hint: (-hint.loss, hint.path, hint.line)))
 
 

@@ -263,7 +263,7 @@ class _Parts:
             language=self._language,
             cpp=self.cpp,
             occupancy=OccupancyStepsQuery(self._language, self._analyses, lookup),
-            profiles=ProfileQueries(lookup, self._verify, self._make_listings),
+            profiles=ProfileQueries(loop, tools, self._recorder, lookup, self._verify, self._make_listings),
             advice=AdviceQuery(loop, lookup),
         )
 

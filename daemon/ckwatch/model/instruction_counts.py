@@ -3,7 +3,7 @@ and no times."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,31 @@ NOTHING_COUNTED = InstructionCounts(0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorstRequest:
+    """The request of an instruction that cost most above the least: `cost` turns of LDS or cache lines, where `least`
+    would do.
+
+    `lanes`: those that take part, of LDS those of its fullest phase; `places`: by these, the bytes where each begins to
+    access `size_bytes`, in LDS or from the lowest one. `banks`: of LDS; 0 for memory.
+    """
+
+    lanes: tuple[int, ...]
+    places: tuple[int, ...]
+    size_bytes: int
+    banks: int
+    cost: int
+    least: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCounts:
     """The counts of a kernel (`symbol`) in all its launches. `instructions`: those that were issued, by address as the
-    disassembler prints it; `workgroups` of `all_workgroups` were executed."""
+    disassembler prints it; `worst`: their worst requests, of those that cost more than the least; `workgroups` of
+    `all_workgroups` were executed."""
 
     symbol: str
     launches: int
     workgroups: int
     all_workgroups: int
     instructions: dict[int, InstructionCounts]
+    worst: dict[int, WorstRequest] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ckwatch.model.instruction_counts import NOTHING_COUNTED, InstructionCounts
+from ckwatch.model.instruction_counts import NOTHING_COUNTED, InstructionCounts, WorstRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +67,14 @@ class ProfiledLine:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfiledInstruction:
     """An instruction. `at`: index of the line that it came from among the profile's lines; `loop`: of the innermost
-    loop."""
+    loop. `worst`: its worst request, if one cost more than the least."""
 
     address: int
     text: str
     counts: InstructionCounts
     at: int | None = None
     loop: int | None = None
+    worst: WorstRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +134,8 @@ class LossKind(StrEnum):
 class ProfileHint:
     """A loss at a line (from zero) of a template or, with an absolute path, of another file.
 
-    `text` is a few words for the end of the line, `message` a sentence with what it means. `loss`: the part of the
-    launch's slots.
+    `text` is a few words for the end of the line, `message` a sentence with what it means, `pattern` what the worst
+    request accesses, if that shows it. `loss`: the part of the launch's slots.
     """
 
     kind: LossKind
@@ -144,3 +145,17 @@ class ProfileHint:
     text: str
     message: str
     loss: float
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineChange:
+    """A line (from zero) of the later profile, or of the earlier one where it is `gone`: it issues nothing any more.
+    `texts`: what changed, as `LDS conflict 1 → 16 ways`. `worse`: at least one of them costs more."""
+
+    path: str
+    line: int
+    in_template: bool
+    texts: tuple[str, ...]
+    worse: bool
+    gone: bool = False

@@ -80,11 +80,15 @@ class UnitQuestions:
         """
 
     @get("/units/{unit}/profile", viewed=True, slow=True)
-    def profile(self, unit: UnitName, shape: Name | None = None, *, lines: bool = True) -> UnitProfile:
+    def profile(
+        self, unit: UnitName, shape: Name | None = None, *, lines: bool = True, against: Name | None = None
+    ) -> UnitProfile:
         """Where the work of a unit's artifact goes: issues, lanes, cache lines and LDS conflicts by line, instruction,
         loop and function, counted on an emulator.
 
         `shape`: a name, or sizes (`M=64,N=64,K=128`); the kernel file's first without. `lines`: as those of `isa`.
+        `against`: also what is different from the `previous` artifact or that of the `baseline`, as far as they were
+        profiled on the shape, or from another unit.
         """
 
     @get("/advice", viewed=True, slow=True)

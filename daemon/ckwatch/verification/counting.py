@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import numpy as np
 
 from ckwatch.codeobject.lds_banks import WIDTHS, bank_rule
-from ckwatch.model.instruction_counts import InstructionCounts, KernelCounts
+from ckwatch.model.instruction_counts import InstructionCounts, KernelCounts, WorstRequest
 
 CACHE_LINE_BYTES = {"gfx90a": 64}
 """Bytes of a line of the vector L1 cache, where it is not 128: 64 by the white paper "AMD CDNA 2 Architecture"; 128 by
@@ -15,7 +16,9 @@ CACHE_LINE_BYTES = {"gfx90a": 64}
 
 USUAL_LINE_BYTES = 128
 _PHASES = 8
-_FIELDS = 10
+_LANES = 64
+COUNT_FIELDS = 11
+"""Of an instruction: those of `InstructionCounts`, and the address of its worst request or 0."""
 
 
 class _BankRule(ctypes.Structure):
@@ -26,6 +29,16 @@ class CountingRules(ctypes.Structure):
     """`CountingRules` of native/counting.h."""
 
     _fields_ = (("line_bytes", ctypes.c_uint32), ("rules", _BankRule * len(WIDTHS) * 2))
+
+
+class _WorstRequest(ctypes.Structure):
+    """`WorstRequest` of native/counting.h."""
+
+    _fields_ = (
+        ("lanes", ctypes.c_uint64),
+        ("at", ctypes.c_uint64 * _LANES),
+        *((name, ctypes.c_uint32) for name in ("size_bytes", "banks", "cost", "least")),
+    )
 
 
 def cache_line_bytes(arch: str) -> int:
@@ -56,6 +69,28 @@ def declare_counting(library: ctypes.CDLL) -> None:
     library.ckwatch_emulator_read_counts.restype = None
 
 
+def counts_of(row: np.ndarray[Any, np.dtype[np.uint64]]) -> InstructionCounts:
+    """The counts of an instruction's fields."""
+    return InstructionCounts(*map(int, row[:-1]))
+
+
+def worst_of(row: np.ndarray[Any, np.dtype[np.uint64]]) -> WorstRequest | None:
+    """The worst request of an instruction's fields, as long as the library has it; None without one."""
+    if not row[-1]:
+        return None
+    found = _WorstRequest.from_address(int(row[-1]))
+    lanes = tuple(lane for lane in range(_LANES) if found.lanes >> lane & 1)
+    first = 0 if found.banks else min(found.at[lane] for lane in lanes)
+    return WorstRequest(
+        lanes=lanes,
+        places=tuple(found.at[lane] - first for lane in lanes),
+        size_bytes=found.size_bytes,
+        banks=found.banks,
+        cost=found.cost,
+        least=found.least,
+    )
+
+
 def read_counts(library: ctypes.CDLL) -> tuple[KernelCounts, ...]:
     """What was counted since counting began, by kernels, the one that was launched first at first."""
     found = []
@@ -63,19 +98,18 @@ def read_counts(library: ctypes.CDLL) -> tuple[KernelCounts, ...]:
         instructions, told = ctypes.c_uint32(), [ctypes.c_uint64() for _ in range(3)]
         name = library.ckwatch_emulator_counted_kernel(kernel, ctypes.byref(instructions), *map(ctypes.byref, told))
         addresses = np.zeros(instructions.value, np.uint64)
-        counts = np.zeros((instructions.value, _FIELDS), np.uint64)
+        counts = np.zeros((instructions.value, COUNT_FIELDS), np.uint64)
         library.ckwatch_emulator_read_counts(kernel, addresses.ctypes.data, counts.ctypes.data)
         launches, workgroups, all_workgroups = (one.value for one in told)
+        issued = {int(addresses[row]): counts[row] for row in np.flatnonzero(counts[:, 0])}
         found.append(
             KernelCounts(
                 symbol=name.decode(errors="replace"),
                 launches=launches,
                 workgroups=workgroups,
                 all_workgroups=all_workgroups,
-                instructions={
-                    int(addresses[row]): InstructionCounts(*map(int, counts[row]))
-                    for row in np.flatnonzero(counts[:, 0])
-                },
+                instructions={address: counts_of(row) for address, row in issued.items()},
+                worst={address: one for address, row in issued.items() if (one := worst_of(row)) is not None},
             )
         )
     return tuple(reversed(found))

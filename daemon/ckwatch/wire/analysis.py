@@ -10,7 +10,7 @@ from ckwatch.codeobject.report import CodeObjectReport as CodeObjectReport
 from ckwatch.codeobject.report import main_kernel
 from ckwatch.codeobject.report_diff import FigureChange, all_figures
 from ckwatch.model.isa import IsaFold, IsaLine
-from ckwatch.model.profiles import KernelProfile, ProfileHint
+from ckwatch.model.profiles import KernelProfile, LineChange, ProfileHint
 from ckwatch.prediction.predict import Calibration, Prediction
 from ckwatch.prediction.ranking import RankedInstance
 from ckwatch.wire.schema import Value
@@ -128,7 +128,8 @@ class UnitProfile(Value):
     """Where the work of a unit's artifact goes, by instructions that were counted on `device` (`emulated:gfx942`), not
     timed. `shape`: its sizes, `shape_name` what it is called. `executed`: instructions of all kernels. `kernels`: in
     the order of their launches, without helpers of CK's. `hints`: what is clearly lost, the largest losses first.
-    `failure`: why the launch did not end as it should, then counts are of a part of it."""
+    `failure`: why the launch did not end as it should, then counts are of a part of it. `changes`: what is different
+    from the profile `against`: `previous`, `baseline`, or a unit; "" where there is none."""
 
     unit: str
     artifact_key: str
@@ -139,6 +140,8 @@ class UnitProfile(Value):
     hints: tuple[ProfileHint, ...] = ()
     executed: int = 0
     failure: str = ""
+    against: str = ""
+    changes: tuple[LineChange, ...] = ()
 
 
 class Calibrated(Value):

@@ -16,7 +16,7 @@ return {
   end,
   capabilities = {
     workspace = { textDocumentContent = { dynamicRegistration = false } },
-    experimental = { serverStatusNotification = true },
+    experimental = { serverStatusNotification = true, ckwatchLineHeat = true },
   },
   -- Told to ask again, Neovim 0.12 asks for the workspace's diagnostics and drops those of buffers that are open: the
   -- server shall send them instead.
@@ -29,6 +29,9 @@ return {
   handlers = {
     ['experimental/serverStatus'] = function(_, status, context)
       require('ckwatch.status').update(context.client_id, status)
+    end,
+    ['ckwatch/lineHeat'] = function(_, params)
+      require('ckwatch.heat').show(params)
     end,
     ['workspace/textDocumentContent/refresh'] = function(_, params)
       require('ckwatch.documents').refresh(params.uri)

@@ -34,6 +34,7 @@ class Extensions implements StaticFeature {
       ...(capabilities.experimental as object | undefined),
       serverStatusNotification: true,
       ckwatchUnits: true,
+      ckwatchLineHeat: true,
     };
     capabilities.workspace = { ...capabilities.workspace, executeCommand: { dynamicRegistration: false } };
   }

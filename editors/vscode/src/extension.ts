@@ -3,6 +3,7 @@
 import { window, type ExtensionContext } from "vscode";
 import { registerCommands } from "./commands";
 import { Headers } from "./headers";
+import { Heat } from "./heat";
 import { recogniseIncludedTemplates } from "./includedTemplates";
 import { KernelTree } from "./kernelTree";
 import { Server } from "./server";
@@ -26,6 +27,7 @@ export function activate(context: ExtensionContext): void {
     new StatusBar(server),
     new LinkedViews(server),
     new Headers(server),
+    new Heat(server),
     recogniseIncludedTemplates(),
     ...registerCommands(server),
   );

@@ -4,6 +4,7 @@ import { EventEmitter, commands, window, workspace, type Disposable, type LogOut
 import { DidChangeConfigurationNotification, ExecuteCommandRequest, State, type DocumentSelector } from "vscode-languageclient";
 import { CkwatchClient, serverSettings } from "./client";
 import type { Argument } from "./arguments";
+import type { LineHeat } from "./heat";
 import { findExecutable, offerInstallation } from "./search";
 import type { ServerStatus } from "./status";
 
@@ -14,9 +15,11 @@ export class Server implements Disposable {
   private readonly changes = new EventEmitter<ServerState>();
   private readonly statuses = new EventEmitter<ServerStatus>();
   private readonly unitChanges = new EventEmitter<undefined>();
+  private readonly heat = new EventEmitter<LineHeat>();
   readonly onDidChangeState = this.changes.event;
   readonly onStatus = this.statuses.event;
   readonly onUnitsChanged = this.unitChanges.event;
+  readonly onLineHeat = this.heat.event;
   private client: CkwatchClient | undefined;
   private current: ServerState = "stopped";
   private readonly listeners: Disposable[];
@@ -66,6 +69,9 @@ export class Server implements Disposable {
     });
     client.onNotification("ckwatch/unitsChanged", () => {
       this.unitChanges.fire(undefined);
+    });
+    client.onNotification("ckwatch/lineHeat", (heat: LineHeat) => {
+      this.heat.fire(heat);
     });
     client.onDidChangeState(({ newState }) => {
       if (client === this.client) {
@@ -134,6 +140,7 @@ export class Server implements Disposable {
     this.changes.dispose();
     this.statuses.dispose();
     this.unitChanges.dispose();
+    this.heat.dispose();
     this.output.dispose();
   }
 

@@ -36,7 +36,7 @@ export class ThemeColor {
   constructor(readonly id: string) {}
 }
 
-export const OverviewRulerLane = { Full: 7 };
+export const OverviewRulerLane = { Left: 1, Full: 7 };
 export const TextEditorRevealType = { InCenterIfOutsideViewport: 2, AtTop: 3 };
 export const ViewColumn = { Beside: -2 };
 
@@ -63,18 +63,30 @@ export interface Document {
   languageId: string;
 }
 
+export interface Change {
+  readonly range: Range;
+  readonly text: string;
+}
+
 /** An editor that remembers which lines are marked. */
 export class Editor {
   readonly selection = { active: new Position(0, 0) };
   marked: readonly number[] = [];
+  private readonly kinds = new Map<unknown, readonly number[]>();
   readonly document: Document;
 
   constructor(uri: string, languageId: string) {
     this.document = { uri: Uri.parse(uri), languageId };
   }
 
-  setDecorations(_: unknown, ranges: readonly Range[]): void {
+  setDecorations(kind: unknown, ranges: readonly Range[]): void {
     this.marked = ranges.map((range) => range.start.line);
+    this.kinds.set(kind, this.marked);
+  }
+
+  /** The lines of all kinds, in the order in which these were drawn first. */
+  get drawn(): readonly number[] {
+    return [...this.kinds.values()].flat();
   }
 
   revealRange(): void {
@@ -87,7 +99,8 @@ const scrolls = new EventEmitter<{ textEditor: Editor; visibleRanges: readonly R
 const visible = new EventEmitter<readonly Editor[]>();
 const activations = new EventEmitter<Editor | undefined>();
 const openings = new EventEmitter<Document>();
-const changes = new EventEmitter<{ document: Document }>();
+const changes = new EventEmitter<{ document: Document; contentChanges: readonly Change[] }>();
+const closings = new EventEmitter<Document>();
 
 export const window = {
   activeTextEditor: undefined as Editor | undefined,
@@ -103,6 +116,7 @@ export const workspace = {
   getConfiguration: () => ({ get: (_: string, otherwise: unknown) => otherwise }),
   onDidOpenTextDocument: openings.event,
   onDidChangeTextDocument: changes.event,
+  onDidCloseTextDocument: closings.event,
 };
 
 /** What a user and the machine do. */
@@ -122,7 +136,7 @@ export const happens = {
     document.languageId = languageId;
     openings.fire(document);
   },
-  change(document: Document): void {
-    changes.fire({ document });
+  change(document: Document, contentChanges: readonly Change[] = []): void {
+    changes.fire({ document, contentChanges });
   },
 };

@@ -1,4 +1,5 @@
-"""`ckwatch.openSource`, `openIsa`, `document`, `toGenerated`, `toTemplate`: virtual documents, and the way there."""
+"""`ckwatch.openSource`, `openIsa`, `openProfile`, `document`, `toGenerated`, `toTemplate`: virtual documents, and the
+way there."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ from ckwatch_lsp.virtual_documents.provider import template_place
 from ckwatch_lsp.virtual_documents.store import VirtualDocuments
 from ckwatch_lsp.virtual_documents.texts import VirtualText, rendered_lines
 
-LANGUAGES = {"hip": "cpp", "cu": "cuda-cpp", "cpp": "cpp", "s": "asm"}
+LANGUAGES = {"hip": "cpp", "cu": "cuda-cpp", "cpp": "cpp", "s": "asm", "txt": "plaintext"}
 
 
 class VirtualDocumentCommands:
-    """`ckwatch.openSource`, `openIsa`, `document`, `toGenerated`, `toTemplate`."""
+    """`ckwatch.openSource`, `openIsa`, `openProfile`, `document`, `toGenerated`, `toTemplate`."""
 
     def __init__(
         self, session: Session, active: ActiveUnits, targets: CommandTargets, documents: VirtualDocuments
@@ -34,6 +35,7 @@ class VirtualDocumentCommands:
         self._documents = documents
         session.editor.add_command("ckwatch.openSource", self.open_source)
         session.editor.add_command("ckwatch.openIsa", self.open_isa)
+        session.editor.add_command("ckwatch.openProfile", self.open_profile)
         session.editor.add_command("ckwatch.document", self.document)
         session.editor.add_command("ckwatch.toGenerated", self.to_generated)
         session.editor.add_command("ckwatch.toTemplate", self.to_template)
@@ -51,6 +53,10 @@ class VirtualDocumentCommands:
     async def open_isa(self, argument: Mapping[str, Any]) -> dict[str, Any]:
         """Show the disassembly of a unit."""
         return await self._open("isa", argument)
+
+    async def open_profile(self, argument: Mapping[str, Any]) -> dict[str, Any]:
+        """Show where the work of a unit goes."""
+        return await self._open("profile", argument)
 
     async def document(self, argument: Mapping[str, Any]) -> dict[str, Any]:
         """The text of a generated document, for editors that do not ask for it otherwise."""

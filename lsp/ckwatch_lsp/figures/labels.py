@@ -226,6 +226,11 @@ def sweep_lenses(sweep: str, briefs: Sequence[freshness.UnitBrief], uri: str) ->
     return lenses
 
 
+def profile_lens(summary: str, unit: str, uri: str) -> types.Command:
+    """It opens the unit's profile."""
+    return _lens(summary, "openProfile", uri=uri, unit=unit)
+
+
 def tune_lens(uri: str) -> types.Command:
     """It means the whole kernel."""
     return _lens("tune", "tune", uri=uri)

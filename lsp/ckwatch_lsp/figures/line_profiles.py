@@ -1,92 +1,53 @@
-"""Where the work of a template's active unit goes, at the lines of the template: hints, and what is clearly lost.
+"""Where the work of a template's active unit goes, at the lines of the template: hints, heat, and what is clearly lost.
 
 A profile is counted on an emulator, which takes seconds: it is requested when a unit has a new artifact, and shown once
-it is there, as long as the template has the text that it was requested for.
+it is there. While the text is edited the last one stays, marked stale, at the lines to which its own have moved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from anyio import to_thread
 from lsprotocol import types
 
 from ckwatch.client import Client
 from ckwatch.model.delays import REFRESH
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.profiles import KernelProfile, ProfiledLine, ProfileHint
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.analysis import UnitProfile
 from ckwatch.wire.state import Unit
+from ckwatch_lsp.diagnostics.edit_tracking import shifted
+from ckwatch_lsp.figures.anchors import FigureAnchors
 from ckwatch_lsp.figures.freshness import figures_freshness
+from ckwatch_lsp.figures.labels import MARKS, profile_lens
+from ckwatch_lsp.figures.pages import markdown, plain
+from ckwatch_lsp.figures.profile_notes import LineHeat, LineNote, TemplateProfile, line_page, template_profile
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.kept_answers import KeptAnswers
-from ckwatch_lsp.session.providers import LanguageProvider, SessionListener
+from ckwatch_lsp.session.providers import HoverText, LanguageProvider, SessionListener
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.session.topics import Topics
 
 SOURCE = "ckwatch"
+HEAT = "ckwatch/lineHeat"
 KEPT = 20
-LEAST_SHARE = 0.1
-"""Of the instructions, for a line on which nothing is lost."""
-
-MOST_LINES = 6
-"""That have a hint."""
+ENDLESS = 1 << 30
+"""A column behind every line."""
 
 
-@dataclass(frozen=True, slots=True)
-class LineNote:
-    """What is shown of a line: a few words, all its figures, and the loss if there is one."""
+@dataclass(slots=True)
+class _Shown:
+    """What a document has of a unit's profile: its notes, at the lines where they are at this revision of the text."""
 
-    line: int
-    label: str
-    tooltip: str
-    hint: ProfileHint | None = None
-
-
-def line_notes(profile: UnitProfile, path: str) -> list[LineNote]:
-    """The lines of a template that matter, the losses first."""
-    lost = {hint.line: hint for hint in profile.hints if hint.in_template and hint.path == path}
-    found: dict[int, LineNote] = {}
-    here = [(kernel, line) for kernel in profile.kernels for line in kernel.lines if line.in_template]
-    here.sort(key=lambda one: (one[1].line not in lost, -one[0].share(one[1].total)))
-    for kernel, line in here:
-        share, hint = kernel.share(line.total), lost.get(line.line)
-        if line.path != path or line.line in found or len(found) == MOST_LINES:
-            continue
-        if hint is None and share < LEAST_SHARE:
-            continue
-        words = f"{100 * share:.0f} % of instructions" if hint is None else hint.text
-        found[line.line] = LineNote(line.line, words, tooltip(profile, kernel, line, hint), hint)
-    return sorted(found.values(), key=lambda note: note.line)
-
-
-def tooltip(profile: UnitProfile, kernel: KernelProfile, line: ProfiledLine, hint: ProfileHint | None) -> str:
-    """All figures of a line, as Markdown that also reads as text."""
-    total = line.total
-    lanes = total.lanes_at_work(kernel.wave_lanes)
-    per, least, ways = total.lines_per_request, total.least_lines_per_request, total.conflict_ways
-    classes = ", ".join(f"{number:,} {kind}" for kind, number in total.mix.items())
-    rows = [
-        *([hint.message] if hint is not None else []),
-        f"{100 * kernel.share(total):.1f} % of the instructions of {kernel.name}: {classes}",
-        *([f"{100 * lanes:.0f} % of the lanes are active"] if lanes is not None else []),
-        *(
-            [f"{per:.3g} cache lines per request, {least:.3g} at least"]
-            if per is not None and least is not None
-            else []
-        ),
-        *([f"{ways:.3g} turns of LDS per phase"] if ways is not None else []),
-        *([f"waits for {', '.join(total.waits)}"] if total.waits else []),
-        (
-            f"counted on {kernel.workgroups:,} of {kernel.all_workgroups:,} workgroups of {profile.shape} "
-            f"({profile.device.replace(':', ' ', 1)}); no times"
-        ),
-    ]
-    return "\n\n".join(rows)
+    unit: str
+    profile: TemplateProfile
+    notes: list[LineNote]
+    revision: int
 
 
 class LineProfiles(SessionListener):
@@ -95,33 +56,77 @@ class LineProfiles(SessionListener):
     def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
         self._active = active
-        self._kept: KeptAnswers[UnitProfile] = KeptAnswers(session, KEPT)
-        self._shown: dict[str, Sequence[LineNote]] = {}
+        self._kept: KeptAnswers[TemplateProfile] = KeptAnswers(session, KEPT)
+        self._last: dict[str, _Shown] = {}
+        self._told: dict[str, tuple[object, ...]] = {}
+        self._heated: dict[str, tuple[str, tuple[LineHeat, ...]]] = {}
+        """By URI the unit and its heat, as the editor was notified."""
         self._profiled: dict[str, set[str]] = {}
         """By active unit the URIs of the templates that show its profile."""
         self._refresh_soon = Debouncer(session.start, self._refresh, REFRESH)
 
-    def notes(self, document: TextDocument) -> list[LineNote]:
-        """What is known of the text as it is; a profile is requested where the unit has a new artifact."""
+    def current(self, document: TextDocument) -> TemplateProfile | None:
+        """The profile of the text as it is, None as long as it is unknown; it is requested where the unit has a new
+        artifact."""
         folder, unit = self._session.folder_for(document), self._active.unit(document)
         if folder is None or unit is None or document.kind is not DocumentKind.TEMPLATE or document.path is None:
-            return []
+            return None
         self._profiled.setdefault(unit.id, set()).add(document.uri)
         if not self._session.settings.profile or figures_freshness(unit) != "fresh":
-            return []
-        key, stamp = (folder, unit.id, document.uri), self._stamp(unit, document)
-        found = self._kept.known(key, stamp, lambda: self._ask(folder, unit, document.uri))
+            return None
+        key, stamp, path = (folder, unit.id, document.uri), self._stamp(unit, document), document.path
+        found = self._kept.known(key, stamp, lambda: self._ask(folder, unit, document.uri, path))
         if found is None or not self._kept.is_about(key, stamp):
+            return None
+        last = self._last.get(document.uri)
+        if last is None or last.profile is not found:
+            self._last[document.uri] = _Shown(unit.id, found, list(found.notes), document.revision)
+        return found
+
+    def notes(self, document: TextDocument) -> tuple[list[LineNote], bool]:
+        """The lines that matter, and True if they are those of the text as it is."""
+        fresh, last, unit = (
+            self.current(document) is not None,
+            self._last.get(document.uri),
+            self._active.unit(document),
+        )
+        if last is None or unit is None or last.unit != unit.id or not self._session.settings.profile:
+            return [], False
+        if last.revision != document.revision:
+            edits = document.edits_since(last.revision)
+            moved = [(note, shifted(_whole(note.line), edits)) for note in last.notes]
+            last.notes = [replace(note, line=place.start.line) for note, place in moved if place is not None]
+            last.revision = document.revision
+        return last.notes, fresh
+
+    def at(self, document: TextDocument) -> list[tuple[str, TemplateProfile]]:
+        """The profiles of the text as it is, by instances, the active one first; others as far as they are known."""
+        mine, unit, folder = self.current(document), self._active.unit(document), self._session.folder_for(document)
+        if mine is None or unit is None:
             return []
-        return line_notes(found, document.path)
+        found = [(unit.instance, mine)]
+        for other in self._active.units(document):
+            key, stamp = (folder, other.id, document.uri), self._stamp(other, document)
+            if other.id != unit.id and self._kept.is_about(key, stamp):
+                known = self._kept.known(key, stamp, self._nothing)
+                found += [(other.instance, known)] if known is not None else []
+        return found
 
     def _stamp(self, unit: Unit, document: TextDocument) -> tuple[object, ...]:
-        return (unit.figures and unit.figures.artifact_key, document.text)
+        artifact = unit.figures and unit.figures.artifact_key
+        return (artifact, self._session.settings.profile_against, document.text)
 
-    async def _ask(self, folder: WorkspaceFolder, unit: Unit, uri: str) -> UnitProfile:
-        found = await _profile(folder.ready, unit)
+    async def _ask(self, folder: WorkspaceFolder, unit: Unit, uri: str, path: str) -> TemplateProfile:
+        """An empty one where there can be none, which is not asked for again."""
+        try:
+            profile = await compared_profile(folder.ready, unit, self._session.settings.profile_against)
+        except CkwatchError:
+            profile = UnitProfile(unit=unit.id, artifact_key="", device="", shape="", shape_name="", kernels=())
         self._refresh_soon(uri)
-        return found
+        return await to_thread.run_sync(template_profile, profile, path)
+
+    async def _nothing(self) -> TemplateProfile:
+        raise CkwatchError("what is kept is not requested")
 
     def opened(self, document: TextDocument) -> None:
         """Request the profile of its active unit."""
@@ -129,7 +134,8 @@ class LineProfiles(SessionListener):
 
     def closed(self, document: TextDocument) -> None:
         """It shows nothing any more."""
-        self._shown.pop(document.uri, None)
+        for shown in (self._last, self._told, self._heated):
+            shown.pop(document.uri, None)
         for uris in self._profiled.values():
             uris.discard(document.uri)
 
@@ -153,64 +159,133 @@ class LineProfiles(SessionListener):
         for document in (self._session.documents.get(uri) for uri in uris):
             if document is None:
                 continue
-            notes = self.notes(document)
-            if notes != self._shown.get(document.uri, []):
+            notes, fresh = self.notes(document)
+            told = (tuple(notes), fresh)
+            if told != self._told.get(document.uri, ((), False)):
                 changed.append(document)
-                self._shown[document.uri] = notes
+                self._told[document.uri] = told
+            self._tell_heat(document)
         if changed:
             self._session.information_changed([each.path for each in changed if each.path is not None])
             if self._session.capabilities.refreshes_hints:
                 await self._session.editor.refresh("hints")
+            if self._session.capabilities.refreshes_lenses:
+                await self._session.editor.refresh("lenses")
+
+    def _tell_heat(self, document: TextDocument) -> None:
+        """Notify the editor of lines' heat where it is another. It moves them with edits, until there is a new one."""
+        if not self._session.capabilities.line_heat:
+            return
+        unit, known = self._active.unit(document), self.current(document)
+        now = (unit.id if unit is not None else "", known.heat if known is not None else ())
+        before = self._heated.get(document.uri, ("", ()))
+        if known is None and before[0] == now[0] and self._session.settings.profile:
+            return
+        self._heated[document.uri] = now
+        if now[1] != before[1]:
+            lines = [{"line": one.line, "level": one.level, "share": one.share} for one in now[1]]
+            self._session.editor.notify(HEAT, {"uri": document.uri, "lines": lines})
 
 
-async def _profile(client: Client, unit: Unit) -> UnitProfile:
-    """Return the profile; an empty one where there can be none, which is not asked for again."""
+def _whole(line: int) -> Range:
+    return Range(Position(line, 0), Position(line, ENDLESS))
+
+
+async def compared_profile(client: Client, unit: Unit, against: str) -> UnitProfile:
+    """Return the profile compared with `against` (`previous`, `baseline`, a unit, or an instance of the same kernel),
+    or with nothing where that has none. Raises CkwatchError where there is no profile."""
+    named = against if against in ("previous", "baseline") or "/" in against else f"{unit.kernel}/{against}@{unit.arch}"
     try:
-        return await client.profile(unit.id)
+        return await client.profile(unit.id, against=named)
     except CkwatchError:
-        return UnitProfile(unit=unit.id, artifact_key="", device="", shape="", shape_name="", kernels=())
+        return await client.profile(unit.id)
 
 
 class LineProfileProvider(LanguageProvider):
-    """Hints at the ends of lines."""
+    """Hints at the ends of lines, their hovers, and a lens at the kernel."""
 
-    def __init__(self, session: Session, profiles: LineProfiles) -> None:
+    def __init__(self, session: Session, profiles: LineProfiles, anchors: FigureAnchors) -> None:
         self._session = session
         self._profiles = profiles
+        self._anchors = anchors
 
     async def hints(self, document: TextDocument, within: Range) -> Sequence[types.InlayHint]:
         """A few words at the end of each line that matters."""
         if not self._session.settings.hints or document.uri not in self._session.documents:
             return ()
-        markdown = types.MarkupKind.Markdown if self._session.capabilities.markdown else types.MarkupKind.PlainText
+        notes, fresh = self._profiles.notes(document)
+        known = self._profiles.at(document)[:1] if fresh else []
+        kind = types.MarkupKind.Markdown if self._session.capabilities.markdown else types.MarkupKind.PlainText
         return [
             types.InlayHint(
                 position=document.codec.encode(Position(note.line, len(document.line(note.line)))),
-                label=note.label,
+                label=MARKS["fresh" if fresh else "stale"] + note.label,
                 padding_left=True,
-                tooltip=types.MarkupContent(markdown, note.tooltip),
+                tooltip=types.MarkupContent(kind, self._page(known, note.line)) if known else None,
             )
-            for note in self._profiles.notes(document)
+            for note in notes
             if within.start.line <= note.line <= within.end.line
         ]
 
+    async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
+        """All figures of the line, of each instance that was profiled."""
+        if not self._session.settings.hovers or document.uri not in self._session.documents:
+            return None
+        text = self._page(self._profiles.at(document), position.line)
+        return HoverText(text) if text else None
+
+    async def lenses(self, document: TextDocument) -> Sequence[types.CodeLens]:
+        """A summary at the kernel, which opens the profile."""
+        if not self._session.settings.lenses or document.uri not in self._session.documents:
+            return ()
+        known = self._profiles.current(document)
+        if known is None or not known.summary:
+            return ()
+        return [
+            types.CodeLens(
+                document.codec.encode_range(Range(Position(anchor.end.line, 0), Position(anchor.end.line, 0))),
+                command=profile_lens(known.summary, known.profile.unit, document.uri),
+            )
+            for anchor in self._anchors.of(document)
+        ]
+
+    def _page(self, known: Sequence[tuple[str, TemplateProfile]], line: int) -> str:
+        blocks = line_page(known, line)
+        return markdown(blocks) if self._session.capabilities.markdown else plain(blocks)
+
 
 def lost_at_lines(session: Session, profiles: LineProfiles, path: str) -> list[types.Diagnostic]:
-    """What is clearly lost at lines of an open template, as diagnostics of severity hint."""
+    """What is clearly lost at lines of an open template, as diagnostics of severity hint, and what costs more than
+    before."""
     document = session.open_at(path)
     found = []
-    for note in profiles.notes(document) if document is not None else ():
-        if note.hint is None or document is None:
+    for note in profiles.notes(document)[0] if document is not None else ():
+        if document is None:
             continue
         text = document.line(note.line)
-        where = Range(Position(note.line, len(text) - len(text.lstrip())), Position(note.line, len(text.rstrip())))
-        found.append(
-            types.Diagnostic(
-                document.codec.encode_range(where),
-                note.hint.message,
-                severity=types.DiagnosticSeverity.Hint,
-                code=f"profile/{note.hint.kind}",
-                source=SOURCE,
-            )
+        where = document.codec.encode_range(
+            Range(Position(note.line, len(text) - len(text.lstrip())), Position(note.line, len(text.rstrip())))
         )
+        if note.worse:
+            found.append(
+                types.Diagnostic(
+                    *(where, note.worse, types.DiagnosticSeverity.Information), code="profile/worse", source=SOURCE
+                )
+            )
+        if note.hint is not None:
+            pattern, related = note.hint.pattern, session.capabilities.related
+            found.append(
+                types.Diagnostic(
+                    where,
+                    f"{note.hint.message}. {pattern}" if pattern and not related else note.hint.message,
+                    severity=types.DiagnosticSeverity.Hint,
+                    code=f"profile/{note.hint.kind}",
+                    source=SOURCE,
+                    related_information=[
+                        types.DiagnosticRelatedInformation(types.Location(document.uri, where), pattern)
+                    ]
+                    if pattern and related
+                    else None,
+                )
+            )
     return found

@@ -17,8 +17,9 @@ def _able(*paths: str) -> Any:
 class EditorCapabilities:
     """The editor's capabilities as far as they matter here.
 
-    `shows_virtual_documents`: it requests the text of documents that are not files; `server_status`, `units_changed`:
-    it asks for these notifications of ours; `registers`: methods that can be offered for some documents only.
+    `shows_virtual_documents`: it requests the text of documents that are not files; `server_status`, `units_changed`,
+    `line_heat`: it asks for these notifications of ours; `registers`: methods that can be offered for some documents
+    only.
     """
 
     encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
@@ -63,6 +64,7 @@ class EditorCapabilities:
     registers: frozenset[str] = frozenset()
     server_status: bool = _able("experimental.serverStatusNotification")
     units_changed: bool = _able("experimental.ckwatchUnits")
+    line_heat: bool = _able("experimental.ckwatchLineHeat")
 
 
 def capabilities_of(

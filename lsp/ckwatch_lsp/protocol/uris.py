@@ -10,12 +10,12 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 SCHEME = "ckwatch"
 
-VirtualView = Literal["source", "isa"]
+VirtualView = Literal["source", "isa", "profile"]
 
 
 @dataclass(frozen=True, slots=True)
 class VirtualUri:
-    """The rendered source or the ISA of a unit of the workspace at `folder`."""
+    """The rendered source, the ISA or the profile of a unit of the workspace at `folder`."""
 
     view: VirtualView
     unit: str
@@ -26,8 +26,7 @@ class VirtualUri:
         """`KERNEL/INSTANCE@ARCH.hip`, by which editors recognise the language."""
         arch = self.unit.rpartition("@")[2]
         source = ".hip" if arch.startswith("gfx") else ".cu" if arch.startswith("sm_") else ".cpp"
-        suffix = ".s" if self.view == "isa" else source
-        return self.unit + suffix
+        return self.unit + {"source": source, "isa": ".s", "profile": ".txt"}[self.view]
 
     @property
     def uri(self) -> str:

@@ -12,13 +12,14 @@ from typing import Any, Literal, get_args, get_type_hints
 class EditorSettings:
     """The editor's settings. `information_diagnostics` "auto": if the editor shows neither hints nor lenses.
 
-    `cpp_hints` "all": of deduced types, too.
+    `cpp_hints` "all": of deduced types, too. `profile_against`: `previous`, `baseline`, or an instance.
     """
 
     hints: bool = True
     lenses: bool = True
     hovers: bool = True
     profile: bool = True
+    profile_against: str = "previous"
     information_diagnostics: bool | Literal["auto"] = "auto"
     check_on_type: bool = True
     host_check_on_type: bool = True

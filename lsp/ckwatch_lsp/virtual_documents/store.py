@@ -21,6 +21,9 @@ from ckwatch.model.delays import VIRTUAL_TEXT
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.wire.state import Unit
+from ckwatch_lsp.figures.line_profiles import compared_profile
+from ckwatch_lsp.figures.pages import plain
+from ckwatch_lsp.figures.profile_notes import profile_page
 from ckwatch_lsp.protocol.uris import VirtualUri, parse_virtual_uri
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
@@ -198,7 +201,8 @@ class VirtualDocuments(SessionListener):
             view.text = outdated(virtual.view, "the unit is gone", view.text, f"there is no unit {virtual.unit}")
             return
         try:
-            made = await (self._source if virtual.view == "source" else self._isa)(folder, virtual, view, unit)
+            makers = {"source": self._source, "isa": self._isa, "profile": self._profile}
+            made = await makers[virtual.view](folder, virtual, view, unit)
         except CkwatchError as error:
             made = outdated(virtual.view, f"{error.message}: this is the previous text", view.text, str(error))
         if view.text is None or made != view.text:
@@ -220,6 +224,13 @@ class VirtualDocuments(SessionListener):
             view.wants_lines = True
             self._session.start(self._add_lines, folder, virtual, view)
         return isa_text(isa, source, unit.generation)
+
+    async def _profile(
+        self, folder: WorkspaceFolder, _virtual: VirtualUri, _view: _OpenView, unit: Unit
+    ) -> VirtualText:
+        profile = await compared_profile(folder.ready, unit, self._session.settings.profile_against)
+        text = await to_thread.run_sync(lambda: plain(profile_page(profile)))
+        return VirtualText(text=f"{text}\n", stale=False, generation=unit.generation)
 
     async def _source_of(self, virtual: VirtualUri) -> VirtualText | None:
         source = VirtualUri("source", virtual.unit, virtual.folder)

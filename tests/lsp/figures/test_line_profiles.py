@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import anyio
 import pytest
 from lsprotocol import types
 
+from ckwatch.codeobject.access_patterns import pattern_of
+from ckwatch.codeobject.profile_changes import changes_of
 from ckwatch.codeobject.profile_hints import hints_of
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.profiles import KernelProfile
+from ckwatch.model.instruction_counts import InstructionCounts, WorstRequest
+from ckwatch.model.profiles import KernelProfile, ProfiledInstruction
 from ckwatch.wire.analysis import UnitProfile
-from ckwatch_lsp.figures.line_profiles import MOST_LINES, line_notes
+from ckwatch_lsp.figures.labels import MARKS
+from ckwatch_lsp.figures.line_profiles import HEAT, LineProfiles, compared_profile
 from codeobject.test_profile import figures as line_figures
 from codeobject.test_profile import profile_with
-from lsp.figures.desk import Desk, MadeUpClient, desk
+from lsp.figures.desk import ABLE, Desk, MadeUpClient, desk
 from lsp.figures.made_up import figures, unit
 
-PATH = "/w/k.hip.j2"
 COLUMN = line_figures(issued=10, lanes=640, accesses=10, turns=640, phases=20, fullest=32)
+ROW = line_figures(issued=10, lanes=640, accesses=10, turns=20, phases=20, fullest=1)
+PATTERN = WorstRequest(lanes=(0, 1), places=(0, 128), size_bytes=4, banks=32, cost=2, least=1)
 TEXT = "first\n  second\nvoid {{ def_kernel(inputs=[X]) }} {}\n"
 
 
-def profile(kernel: KernelProfile) -> UnitProfile:
+def profile(kernel: KernelProfile, before: KernelProfile | None = None) -> UnitProfile:
     return UnitProfile(
         unit="k/one@gfx942", artifact_key="a1", device="emulated:gfx942", shape="M=64", shape_name="", kernels=(kernel,),
-        hints=hints_of([kernel]),
+        hints=hints_of([kernel]), against="" if before is None else "previous",
+        changes=() if before is None else changes_of([before], [kernel]),
     )  # fmt: skip
+
+
+def with_pattern(kernel: KernelProfile) -> KernelProfile:
+    """Its second line has an instruction with a request that cost more than the least."""
+    one = ProfiledInstruction(address=0, text="ds_read_b32 v0, v1", counts=InstructionCounts(1, 1), at=1, worst=PATTERN)
+    return replace(kernel, instructions=(one,))
 
 
 class ProfilingClient(MadeUpClient):
@@ -36,29 +49,35 @@ class ProfilingClient(MadeUpClient):
     def __init__(self, kernel: KernelProfile | None) -> None:
         super().__init__()
         self.kernel = kernel
+        self.before: KernelProfile | None = None
         self.profiled: list[str] = []
+        self.against = ""
 
     async def analysis(self, _name: str) -> None:
         raise CkwatchError("no artifact")
 
-    async def profile(self, name: str) -> UnitProfile:
-        self.profiled.append(name)
+    async def profile(self, name: str, against: str | None = None) -> UnitProfile:
+        if against is not None:
+            self.profiled.append(name)
+            self.against = against
         if self.kernel is None:
             raise CkwatchError("it is not emulated")
-        return profile(self.kernel)
+        return profile(self.kernel, self.before)
 
 
 def at(path: str, kernel: KernelProfile) -> KernelProfile:
     return replace(kernel, lines=tuple(replace(line, path=path) for line in kernel.lines))
 
 
-async def opened(made: Desk, kernel: KernelProfile | None) -> tuple[str, ProfilingClient]:
+async def opened(
+    made: Desk, kernel: KernelProfile | None, names: Sequence[str] = ("one",)
+) -> tuple[str, ProfilingClient]:
     client = ProfilingClient(kernel)
     made.client = client
     made.folder.client = client  # type: ignore[assignment]  # it answers what is asked here
     uri = made.open("templates/k.hip.j2", TEXT)
-    client.reading["/ws/templates/k.hip.j2"] = ["k/one@gfx942"]
-    await made.report(unit("one", figures=figures()))
+    client.reading["/ws/templates/k.hip.j2"] = [f"k/{name}@gfx942" for name in names]
+    await made.report(*(unit(name, figures=figures()) for name in names))
     await made.settle()
     return uri, client
 
@@ -66,28 +85,25 @@ async def opened(made: Desk, kernel: KernelProfile | None) -> tuple[str, Profili
 async def shown(made: Desk, uri: str) -> dict[int, str]:
     """Without the figures of the unit, which stand at the kernel; once what is asked for is there."""
     await made.hints(uri)
-    await anyio.wait_all_tasks_blocked()
+    await answered(made)
     hints = await made.hints(uri)
-    return {line: label for line, label in hints.items() if "occ" not in label}
+    return {line: label.strip(MARKS["fresh"]) for line, label in hints.items() if "occ" not in label}
 
 
-def test_losses_come_first_then_lines_with_many_instructions() -> None:
-    many = [line_figures(issued=100 - number) for number in range(MOST_LINES)]
-    notes = line_notes(profile(profile_with(*many, COLUMN)), PATH)
-    assert len(notes) == MOST_LINES
-    assert [note.line for note in notes] == [0, 1, 2, 3, 4, MOST_LINES]
-    assert notes[-1].label == "32-way LDS conflict"
-    assert notes[0].label == "17 % of instructions"
-    assert "counted on 1 of 1 workgroups of M=64 (emulated gfx942); no times" in notes[0].tooltip
+async def answered(made: Desk) -> None:
+    """Wait for the profiles that were asked for, which are looked at in a thread."""
+    (profiles,) = (one for one in made.session.listeners if isinstance(one, LineProfiles))
+    for kept in list(profiles._kept._kept.values()):
+        if kept.asked is not None:
+            await kept.asked.wait()
+    await anyio.wait_all_tasks_blocked()
 
 
-def test_lines_of_other_files_are_not_shown() -> None:
-    assert line_notes(profile(profile_with(COLUMN)), "/w/other.hip.j2") == []
-
-
-def test_a_line_without_weight_has_no_hint() -> None:
-    notes = line_notes(profile(profile_with(line_figures(issued=1000), line_figures(issued=10, lanes=640))), PATH)
-    assert [note.line for note in notes] == [0]
+async def refreshed(made: Desk) -> None:
+    """Wait for what is told after a while."""
+    await answered(made)
+    (profiles,) = (one for one in made.session.listeners if isinstance(one, LineProfiles))
+    await profiles._refresh(*made.session.documents)
 
 
 async def test_hints_stand_at_the_ends_of_lines() -> None:
@@ -98,20 +114,110 @@ async def test_hints_stand_at_the_ends_of_lines() -> None:
         assert [(each.code, each.severity) for each in made.session.information("/ws/templates/k.hip.j2")] == [
             ("profile/lds-conflict", types.DiagnosticSeverity.Hint)
         ]
+        made.set(profile_against="two")
+        assert await shown(made, uri) == {0: "91 % of instructions", 1: "32-way LDS conflict"}
+        assert client.against == "k/two@gfx942"
 
 
-async def test_another_text_shows_nothing_until_it_is_profiled() -> None:
+async def test_hints_move_with_the_text_until_it_is_profiled() -> None:
     async with desk() as made:
-        uri, client = await opened(made, at("/ws/templates/k.hip.j2", profile_with(COLUMN)))
-        assert await shown(made, uri) == {0: "32-way LDS conflict"}
+        uri, client = await opened(made, at("/ws/templates/k.hip.j2", profile_with(line_figures(), COLUMN)))
+        assert await shown(made, uri) == {0: "91 % of instructions", 1: "32-way LDS conflict"}
         await made.report(unit("one", phase="compiling", figures=figures()))
         await made.change(uri, "a line more\n" + TEXT)
-        assert await shown(made, uri) == {}
+        assert await shown(made, uri) == {1: "·91 % of instructions", 2: "·32-way LDS conflict"}
+        await made.change(uri, "a line more\n  second\n")
+        assert await shown(made, uri) == {1: "·32-way LDS conflict"}
         assert client.profiled == ["k/one@gfx942"]
         await made.report(unit("one", figures=figures(artifact_key="a2")))
         await made.settle()
-        assert await shown(made, uri) == {0: "32-way LDS conflict"}
+        assert await shown(made, uri) == {0: "91 % of instructions", 1: "32-way LDS conflict"}
         assert client.profiled == ["k/one@gfx942"] * 2
+
+
+async def test_what_changed_stands_at_its_line() -> None:
+    async with desk(replace(ABLE, related=True)) as made:
+        uri, client = await opened(
+            made, at("/ws/templates/k.hip.j2", with_pattern(profile_with(line_figures(), COLUMN)))
+        )
+        client.before = at("/ws/templates/k.hip.j2", profile_with(line_figures(), ROW))
+        words = "LDS conflict 1 → 32 ways since the last build"
+        assert (await shown(made, uri))[1] == words
+        worse, lost = made.session.information("/ws/templates/k.hip.j2")
+        assert (worse.code, worse.severity, worse.message) == (
+            "profile/worse", types.DiagnosticSeverity.Information, words,
+        )  # fmt: skip
+        (related,) = lost.related_information or ()
+        assert related.message == pattern_of(PATTERN, reads=True)
+        assert (related.location.uri, related.location.range) == (uri, lost.range)
+
+
+async def test_a_pattern_is_part_of_the_message_where_nothing_is_related() -> None:
+    async with desk() as made:
+        uri, _ = await opened(made, at("/ws/templates/k.hip.j2", with_pattern(profile_with(line_figures(), COLUMN))))
+        await shown(made, uri)
+        (lost,) = made.session.information("/ws/templates/k.hip.j2")
+        assert lost.message.endswith(f". {pattern_of(PATTERN, reads=True)}")
+
+
+def heat_of(made: Desk) -> list[list[tuple[int, int]]]:
+    """Lines and levels of each notification."""
+    told = [call[2] for call in made.editor.calls if call[:2] == ("notify", HEAT)]  # type: ignore[attr-defined]
+    return [[(line["line"], line["level"]) for line in params["lines"]] for params in told]
+
+
+async def test_heat_is_told_once_and_taken_away() -> None:
+    async with desk(replace(ABLE, line_heat=True)) as made:
+        cool, cold = line_figures(issued=6), line_figures(issued=1)
+        uri, _ = await opened(made, at("/ws/templates/k.hip.j2", profile_with(line_figures(issued=193), cool, cold)))
+        await shown(made, uri)
+        await refreshed(made)
+        assert heat_of(made) == [[(0, 4), (1, 2)]]
+        await made.report(unit("one", phase="compiling", figures=figures()))
+        await made.change(uri, "a line more\n" + TEXT)
+        await refreshed(made)
+        assert len(heat_of(made)) == 1
+        made.set(profile=False)
+        await refreshed(made)
+        assert heat_of(made)[1:] == [[]]
+
+
+async def test_a_lens_sums_it_up_and_opens_the_profile() -> None:
+    async with desk() as made:
+        uri, _ = await opened(made, at("/ws/templates/k.hip.j2", profile_with(line_figures(), COLUMN)))
+        await shown(made, uri)
+        title = "profile: 100 % of instructions in 2 lines; 32-way LDS conflict"
+        assert title in (await made.lenses(uri))[2]
+        assert await made.arguments(uri, title) == [{"uri": uri, "unit": "k/one@gfx942"}]
+
+
+async def test_a_hover_has_the_instances_that_were_profiled() -> None:
+    async with desk() as made:
+        kernel = at("/ws/templates/k.hip.j2", profile_with(line_figures(), COLUMN))
+        uri, client = await opened(made, kernel, ("two", "one"))
+        document = made.session.documents[uri]
+        for name in ("two", "one"):
+            made.active.choose(document, made.folder.units[f"k/{name}@gfx942"])
+            await made.settle()
+            await shown(made, uri)
+        rows = (await made.hover(uri, 1)).split("\n")
+        assert [row.split()[0] for row in rows if row.startswith(("one ", "two "))] == ["one", "two"]
+        assert client.profiled == ["k/two@gfx942", "k/one@gfx942"]
+        assert await made.hover(uri, 2) == ""
+
+
+async def test_without_what_cannot_be_compared_with() -> None:
+    asked = []
+
+    class Refusing:
+        async def profile(self, _name: str, against: str | None = None) -> UnitProfile:
+            asked.append(against)
+            if against is not None:
+                raise CkwatchError("no such unit")
+            return profile(profile_with(COLUMN))
+
+    found = await compared_profile(Refusing(), unit("one"), "k/gone")  # type: ignore[arg-type]  # it answers what is asked
+    assert (found.against, asked) == ("", ["k/gone", None])
 
 
 async def test_the_setting_turns_it_off() -> None:

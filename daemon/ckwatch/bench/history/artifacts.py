@@ -15,7 +15,7 @@ KEPT = 20
 
 _ADD = "INSERT INTO artifact (unit, artifact_key, seen_at, format, content) VALUES (?, ?, ?, ?, ?)"
 
-_BEFORE = "SELECT artifact_key FROM artifact WHERE unit = ? AND artifact_key != ? ORDER BY id DESC LIMIT 1"
+_OTHERS = "SELECT artifact_key FROM artifact WHERE unit = ? AND artifact_key != ? ORDER BY id DESC"
 
 _LATEST = """
 SELECT unit, artifact_key, content FROM artifact
@@ -54,8 +54,11 @@ class Artifacts:
 
     def before(self, unit: str, artifact: str) -> str | None:
         """The unit's most recent artifact that differs from this one."""
-        found = self._database.rows(_BEFORE, (stored_name(unit), artifact))
-        return str(found[0][0]) if found else None
+        return next(iter(self.others(unit, artifact)), None)
+
+    def others(self, unit: str, artifact: str) -> list[str]:
+        """The unit's artifacts that differ from this one, the most recent first."""
+        return [str(key) for (key,) in self._database.rows(_OTHERS, (stored_name(unit), artifact))]
 
     def latest(self, units: Iterable[str], *, form: int) -> dict[str, tuple[str, str]]:
         """Of those units that have one in this format: the last artifact and its content."""

@@ -1,22 +1,36 @@
-"""Profiles of units: a launch on the emulator, counted instruction by instruction, and the lines of these."""
+"""Profiles of units: a launch on the emulator, counted instruction by instruction, and the lines of these.
+
+The lines of a profile are kept beside the artifact, with the templates' texts, and compared with those of later
+artifacts. A rebuild of the same content has the same artifact, so that it is never compared with itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
+from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.worker_protocol import LaunchCounted
+from ckwatch.codeobject.profile_changes import changes_of, moved_lines
 from ckwatch.codeobject.profile_hints import hints_of
 from ckwatch.core.events import MAIN, CompileFacts
 from ckwatch.core.unit_state import UnitState
+from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.comparison import BASELINE, PREVIOUS
+from ckwatch.engine.handlers.derived_files import DerivedFile
+from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.verify import VerifyRunner
+from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.emulated_archs import emulated_device
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.profiles import KernelProfile, LineChange
 from ckwatch.model.trials import Trial
+from ckwatch.system.user_files import read_file
 from ckwatch.verification.problems import profiled_trial
 from ckwatch.wire.analysis import UnitProfile
 
@@ -24,12 +38,25 @@ if TYPE_CHECKING:
     from ckwatch.engine.queries.listings import IsaListings
 
 LAUNCHES_KEPT = 20
+FORMAT = 1
+"""Changes with what is kept and how it is counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptProfile:
+    """The lines of an artifact's kernels, and the texts of the templates among them, by path."""
+
+    kernels: tuple[KernelProfile, ...]
+    texts: dict[str, str]
 
 
 @dataclass(eq=False)
 class ProfileQueries:
     """`make_listings` is called in a thread: its modules take a while to load."""
 
+    _loop: EngineLoop
+    _tools: BuildTools
+    _history: HistoryRecorder
     _lookup: UnitLookup
     _runner: VerifyRunner
     make_listings: Callable[[], IsaListings]
@@ -44,11 +71,13 @@ class ProfileQueries:
             del self._kept[next(iter(self._kept))]
         return launched
 
-    async def profile(self, client: str | None, unit: str, shape: str | None, *, lines: bool) -> UnitProfile:
+    async def profile(
+        self, client: str | None, unit: str, shape: str | None, *, lines: bool, against: str | None = None
+    ) -> UnitProfile:
         """The profile of a unit's present artifact.
 
         Raises CkwatchError for a unit that is not built or not emulated, a shape that means none, and a launch that
-        cannot be executed.
+        cannot be executed; so for the unit `against`.
         """
         state = await self._lookup.one(client or MAIN, unit)
         result = state.built
@@ -60,6 +89,12 @@ class ProfileQueries:
             raise CkwatchError(f"'{unit}' was not executed: {launched.failure or 'it launched no kernel'}")
         listings = await to_thread.run_sync(self.make_listings)
         kernels = await listings.counted(state, launched, result, lines=lines)
+        if against in (None, PREVIOUS, BASELINE):
+            changes = await self._changes(state, result, trial, kernels, against, keep=lines and not launched.failure)
+        else:
+            before = await self.profile(client, self._lookup.id_of(client or MAIN, against), shape, lines=lines)
+            against = before.unit
+            changes = await to_thread.run_sync(changes_of, before.kernels, kernels)
         return UnitProfile(
             unit=unit,
             artifact_key=result.key,
@@ -70,4 +105,65 @@ class ProfileQueries:
             hints=await to_thread.run_sync(hints_of, kernels),
             executed=launched.executed,
             failure=launched.failure,
+            against="" if changes is None else against or "",
+            changes=changes or (),
         )
+
+    async def _changes(
+        self,
+        unit: UnitState,
+        result: CompileFacts,
+        trial: Trial,
+        kernels: Sequence[KernelProfile],
+        against: str | None,
+        *,
+        keep: bool,
+    ) -> tuple[LineChange, ...] | None:
+        """Keep the profile, and return what is different from an earlier artifact; None where none has a profile."""
+        overlays = dict(self._loop.state.views[unit.key.scope].overlays)
+        file = _file_of(trial)
+
+        def compared() -> tuple[LineChange, ...] | None:
+            kept = _kept_of(kernels, overlays)
+            if keep:
+                file.keep(self._tools, result.artifact, kept, format=FORMAT)
+            for artifact in self._earlier(unit.key.unit, result.artifact, against):
+                before = file.value(file.read(self._tools, artifact), format=FORMAT)
+                if before is not None:
+                    return changes_of(before.kernels, kept.kernels, moved_lines(before.texts, kept.texts))
+            return None
+
+        return await to_thread.run_sync(compared)
+
+    def _earlier(self, unit: str, artifact: str, against: str | None) -> Sequence[str]:
+        """The artifacts to compare with: the first one that has a profile."""
+        artifacts, timings = self._history.artifacts, self._history.timings
+        try:
+            if against == PREVIOUS and artifacts is not None:
+                return artifacts.others(unit, artifact)
+            baseline = timings.baseline_artifact(unit) if against == BASELINE and timings is not None else None
+        except HistoryError:
+            return ()
+        return () if baseline is None else (baseline[1],)
+
+
+def _file_of(trial: Trial) -> DerivedFile[KeptProfile]:
+    """Named by the shape alone: a problem knows parameters, which an edit may have changed."""
+    name = hashlib.sha256(f"{trial.name} {trial.shape}".encode()).hexdigest()[:16]
+    return DerivedFile(f"profile-{name}.json", KeptProfile)
+
+
+def _kept_of(kernels: Sequence[KernelProfile], overlays: dict[str, str]) -> KeptProfile:
+    """Blocks: it reads the templates that have no unsaved text."""
+    return KeptProfile(
+        kernels=tuple(replace(kernel, loops=(), stacks=(), instructions=()) for kernel in kernels),
+        texts=dict(_texts(kernels, overlays)),
+    )
+
+
+def _texts(kernels: Sequence[KernelProfile], overlays: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for path in sorted({line.path for kernel in kernels for line in kernel.lines if line.in_template}):
+        try:
+            yield path, overlays.get(path) or read_file(path).decode("utf-8", "replace")
+        except OSError:
+            continue

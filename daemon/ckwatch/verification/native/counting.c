@@ -28,6 +28,7 @@ void start_counting(const CountingRules *wanted) {
   pthread_mutex_lock(&lock);
   for (Counted *next; counted; counted = next) {
     next = counted->next;
+    for (uint32_t n = 0; n < counted->count; n++) free(counted->counts[n].worst);
     free(counted->kernel);
     free(counted->counts);
     free(counted->addresses);
@@ -61,6 +62,8 @@ static Counted *counted_of(const Launch *launch) {
   return counted = c;
 }
 
+static uint32_t excess(const WorstRequest *worst) { return worst ? worst->cost - worst->least : 0; }
+
 void give_counts(const Launch *launch, InstructionCounts *mine) {
   pthread_mutex_lock(&lock);
   InstructionCounts *sum = counted_of(launch)->counts;
@@ -70,6 +73,9 @@ void give_counts(const Launch *launch, InstructionCounts *mine) {
     sum[n].least += mine[n].least, sum[n].bytes += mine[n].bytes;
     sum[n].accesses += mine[n].accesses, sum[n].turns += mine[n].turns, sum[n].phases += mine[n].phases;
     if (mine[n].fullest > sum[n].fullest) sum[n].fullest = mine[n].fullest;
+    WorstRequest *better = mine[n].worst;
+    if (excess(better) > excess(sum[n].worst)) better = sum[n].worst, sum[n].worst = mine[n].worst;
+    free(better);
   }
   pthread_mutex_unlock(&lock);
   free(mine);
@@ -84,6 +90,16 @@ void count_workgroups(const Launch *launch, uint64_t computed, uint64_t all) {
 
 static InstructionCounts *counts_of(const Wave *w, const Instruction *i) {
   return &w->group->counts[i - w->code->instructions];
+}
+
+/* Notes the request if it costs more above the least than any before; then its addresses are to be filled in. */
+static uint64_t *worse_than_before(InstructionCounts *c, uint32_t cost, uint32_t least, uint64_t lanes, unsigned bytes,
+                                   uint32_t banks) {
+  if (cost - least <= excess(c->worst)) return NULL;
+  if (!c->worst) c->worst = zeroed(1, sizeof *c->worst);
+  c->worst->cost = cost, c->worst->least = least;
+  c->worst->lanes = lanes, c->worst->bytes = bytes, c->worst->banks = banks;
+  return c->worst->at;
 }
 
 /* The lines of a request, and which of their bytes it wants. */
@@ -135,7 +151,10 @@ void count_memory(Wave *w, const Instruction *i, const Places *p, unsigned bytes
   c->requests++;
   c->lines += count;
   c->bytes += wanted;
-  c->least += (wanted + rules.line_bytes - 1) / rules.line_bytes;
+  uint32_t least = (uint32_t)((wanted + rules.line_bytes - 1) / rules.line_bytes);
+  c->least += least;
+  uint64_t *at = worse_than_before(c, count, least, p->lanes, bytes, 0);
+  if (at) FOR_LANES(lane, p->lanes) at[lane] = p->at[lane];
 }
 
 void count_lds(Wave *w, const Instruction *i, bool writes, const uint32_t offset[LANES], uint64_t lanes, unsigned bytes) {
@@ -161,6 +180,8 @@ void count_lds(Wave *w, const Instruction *i, bool writes, const uint32_t offset
     c->turns += most;
     c->phases++;
     c->fullest = most > c->fullest ? most : c->fullest;
+    uint64_t *at = worse_than_before(c, most, 1, together, bytes, rule->banks);
+    if (at) FOR_LANES(lane, together) at[lane] = offset[lane];
   }
 }
 
@@ -184,7 +205,8 @@ EXPORT const char *ckwatch_emulator_counted_kernel(uint32_t n, uint32_t *instruc
   return c->kernel;
 }
 
-/* `addresses` as the disassembler prints them, and ten counts of each instruction in the order of InstructionCounts. */
+/* `addresses` as the disassembler prints them, and the counts of each instruction, whose worst requests stay until counting begins
+ * again. */
 EXPORT void ckwatch_emulator_read_counts(uint32_t n, uint64_t *addresses, InstructionCounts *counts) {
   const Counted *c = counted;
   while (n-- && c) c = c->next;

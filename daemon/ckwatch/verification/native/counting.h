@@ -18,10 +18,20 @@ typedef struct {
   BankRule rules[2][WIDTHS]; /* reads, writes */
 } CountingRules;
 
+/* The addresses of a request that cost more than it must. */
+typedef struct {
+  uint64_t lanes;       /* those that take part; of LDS, in its fullest phase */
+  uint64_t at[LANES];   /* by lane; of LDS, offsets */
+  uint32_t bytes;       /* of a lane */
+  uint32_t banks;       /* of LDS; 0: of memory */
+  uint32_t cost, least; /* turns of the phase, or cache lines */
+} WorstRequest;
+
 struct InstructionCounts {
   uint64_t issued, lanes;                    /* lanes: the sum of those that were active */
   uint64_t requests, lines, least, bytes;    /* of memory; bytes: different ones of a request; least: lines that would hold them */
   uint64_t accesses, turns, phases, fullest; /* of LDS; phases: those with an active lane; fullest: most turns of a phase */
+  WorstRequest *worst;                       /* that with the most cost above the least; NULL: none cost more */
 };
 
 /* NULL: no launch is counted any more. What was counted is forgotten. */
@@ -29,7 +39,7 @@ void start_counting(const CountingRules *rules);
 bool is_counting(void);
 /* An array for a thread that runs workgroups of this launch, to be given back. */
 InstructionCounts *take_counts(const Launch *launch);
-void give_counts(const Launch *launch, InstructionCounts *counts);
+void give_counts(const Launch *launch, InstructionCounts *counts); /* which frees them */
 void count_workgroups(const Launch *launch, uint64_t computed, uint64_t all);
 
 void count_memory(Wave *w, const Instruction *i, const Places *p, unsigned bytes);

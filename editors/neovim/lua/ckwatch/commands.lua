@@ -49,6 +49,7 @@ M.actions = {
   compare = { command = 'compare', takes = { 'unit', 'against' }, done = show_text('compare') },
   source = { command = 'openSource', takes = { 'unit' } },
   isa = { command = 'openIsa', takes = { 'unit' } },
+  profile = { command = 'openProfile', takes = { 'unit' } },
   instance = { command = 'chooseInstance', takes = { 'unit' } },
   units = { command = 'units', takes = {}, done = list_units },
   log = { command = 'showLog', takes = {}, done = show_text('log') },

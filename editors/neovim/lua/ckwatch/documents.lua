@@ -40,7 +40,8 @@ function M.read(buffer, filled)
     end
     put(buffer, document.text)
     if vim.bo[buffer].filetype == '' then
-      vim.bo[buffer].filetype = vim.startswith(uri, 'ckwatch://isa/') and 'asm' or 'cpp'
+      local kind = uri:match('^ckwatch://(%w+)/')
+      vim.bo[buffer].filetype = ({ isa = 'asm', profile = 'text' })[kind] or 'cpp'
     end
     vim.lsp.buf_attach_client(buffer, client.id)
     if filled then

@@ -1,0 +1,85 @@
+"""What a unit's profile is compared with: profiles that were kept beside earlier artifacts, and other units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benches.daemon_bench import TEMPLATE, build
+from benches.isa_bench import FIRST, SYMBOL, UNIT, IsaBench
+from ckwatch.bench.worker_protocol import LaunchCounted
+from ckwatch.engine.answers import Daemon
+from ckwatch.engine.handlers.verify import EmulatorRun
+from ckwatch.model.errors import UnknownUnitError
+from ckwatch.model.instruction_counts import InstructionCounts, KernelCounts
+from ckwatch.wire.analysis import UnitProfile
+from fakes.fake_verifications import FakeEmulator
+
+
+class CountingEmulator(FakeEmulator):
+    """Counts `turns` of LDS, `counted` times so far."""
+
+    turns = 16
+    counted = 0
+
+    async def count(self, _run: EmulatorRun, _on_stage: Callable[[str], None]) -> LaunchCounted:
+        self.counted += 1
+        counted = InstructionCounts(8, 512, accesses=8, turns=self.turns, phases=16, fullest=self.turns // 16)
+        kernel = KernelCounts(
+            symbol=SYMBOL, launches=1, workgroups=1, all_workgroups=1, instructions={FIRST + 4: counted}
+        )
+        return LaunchCounted(kernels=(kernel,))
+
+
+@pytest.fixture
+def emulator() -> CountingEmulator:
+    return CountingEmulator()
+
+
+@pytest.fixture
+def bench(tmp_path: Path, emulator: CountingEmulator) -> IsaBench:
+    made = IsaBench(tmp_path)
+    made.emulator = emulator
+    return made
+
+
+async def profile(daemon: Daemon, against: str | None = None) -> UnitProfile:
+    return await daemon.profiles.profile(None, UNIT, None, lines=True, against=against)
+
+
+def said(found: UnitProfile) -> tuple[str, list[tuple[str, int, tuple[str, ...]]]]:
+    return found.against, [(Path(one.path).name, one.line, one.texts) for one in found.changes]
+
+
+WORSE = ("previous", [("k.hip.j2", 1, ("LDS conflict 1 → 32 ways",))])
+
+
+async def test_the_previous_artifact_is_the_last_other_one(bench: IsaBench, emulator: CountingEmulator) -> None:
+    async with bench.open() as daemon:
+        await build(daemon, UNIT)
+        assert said(await profile(daemon, "previous")) == ("", [])
+        emulator.turns = 16 * 32
+        bench.write("templates/k.hip.j2", TEMPLATE.replace("{{ Tile }};", "{{ Tile }} + 1;"))
+        await build(daemon, UNIT)
+        assert said(await profile(daemon, "previous")) == WORSE
+        assert said(await profile(daemon)) == ("", [])
+        bench.write("templates/k.hip.j2", TEMPLATE.replace("{{ Tile }};", "{{ Tile }} + 1; // why"))
+        await build(daemon, UNIT, force=True)
+        assert said(await profile(daemon, "previous")) == WORSE
+        assert emulator.counted == 2
+    async with bench.open() as daemon:
+        await build(daemon, UNIT)
+        assert said(await profile(daemon, "previous")) == WORSE
+        assert said(await profile(daemon, "baseline")) == ("", [])
+
+
+async def test_the_baseline_and_other_units(bench: IsaBench) -> None:
+    async with bench.open() as daemon:
+        await build(daemon)
+        other = UNIT.replace("one", "two")
+        assert said(await profile(daemon, other)) == (other, [])
+        assert said(await profile(daemon, other.partition("@")[0])) == (other, [])
+        with pytest.raises(UnknownUnitError):
+            await profile(daemon, "k/three")
