@@ -91,37 +91,3 @@ def test_what_nobody_measured_says_so() -> None:
     assert bank_rule("gfx942", 64, writes=True, size_bytes=16).evidence is Evidence.DOCUMENTED_BY_CK
     assert bank_rule("gfx942", 64, writes=False, size_bytes=8).evidence is Evidence.ASSUMED
     assert bank_rule("gfx1100", 32, writes=False, size_bytes=16).evidence is Evidence.ASSUMED
-
-
-TILE_COLUMNS, TILE_ROWS = 32, 128
-WRITES = 65536 * 256 // 8 // 64
-"""Of 16 bytes a lane, for all of a [65536 × 256] matrix of halves; eight times as many of 2 bytes."""
-
-
-def extra_turns(writes: bool, size_bytes: int, addresses: list[int]) -> int:
-    """What SQ_LDS_BANK_CONFLICT counts of one instruction on gfx942."""
-    rule = bank_rule("gfx942", 64, writes=writes, size_bytes=size_bytes)
-    found = rule.turns({lane: words_of(address, size_bytes) for lane, address in enumerate(addresses)})
-    return sum(found) - len(found)
-
-
-def test_published_counters_of_a_transposed_matrix_are_explained() -> None:
-    """A branch of Composable Kernel (`bank_conflict_slides`, April 2026) counted conflicts while a [65536 × 256] matrix
-    of halves is transposed through LDS on MI300: 3,670,016 in rows, 1,572,864 in columns. A tile of 128 × 32, in which
-    a lane holds eight halves of a row, four lanes beside each other, gives both numbers."""
-    held = [(lane // 4, lane % 4 * 8) for lane in range(64)]  # row and first column of what a lane has loaded
-    asked = [(lane // 4 * 8, lane % 4) for lane in range(64)]  # first row and column of what it stores
-
-    in_rows = extra_turns(True, 16, [(row * TILE_COLUMNS + column) * 2 for row, column in held]) * WRITES
-    for each in range(8):
-        read = [((row + each) * TILE_COLUMNS + column) * 2 for row, column in asked]
-        in_rows += extra_turns(False, 2, read) * WRITES
-    assert in_rows == 3_670_016
-
-    in_columns = 0
-    for each in range(8):
-        written = [((column + each) * TILE_ROWS + row) * 2 for row, column in held]
-        in_columns += extra_turns(True, 2, written) * WRITES
-    by_rows = [(lane % 16 * 8, lane // 16) for lane in range(64)]
-    in_columns += extra_turns(False, 16, [(column * TILE_ROWS + row) * 2 for row, column in by_rows]) * WRITES
-    assert in_columns == 1_572_864

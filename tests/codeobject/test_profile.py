@@ -69,6 +69,17 @@ def test_a_line_of_the_template_has_what_its_calls_cost() -> None:
     assert line.total.lanes_at_work(64) == pytest.approx(0.75)
 
 
+def test_instructions_lead_to_all_lines_that_called_them() -> None:
+    profile = product_profile()
+    totals = Counter[int]()
+    for one in profile.instructions:
+        chain = () if one.chain is None else profile.chains[one.chain]
+        assert one.at is None or one.at in chain
+        totals.update(dict.fromkeys(chain, one.counts.issued))
+    assert totals == {at: line.total.counts.issued for at, line in enumerate(profile.lines)}
+    assert len(set(profile.chains)) == len(profile.chains) < len(profile.instructions)
+
+
 def test_a_loop_counts_its_rounds() -> None:
     profile = product_profile()
     assert [loop.rounds for loop in profile.loops] == [COUNTED.issued * 10**loop.depth for loop in profile.loops]

@@ -11,6 +11,7 @@ import pytest
 from ckwatch.cli import main
 
 TRANSPOSE = Path(__file__).parents[2] / "examples" / "transpose"
+TILES = Path(__file__).parents[1] / "data" / "lds" / "transposed_tiles"
 TEMPLATE = (TRANSPOSE / "templates" / "transpose.hip.j2").read_text().splitlines()
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(1800)]
 
@@ -48,3 +49,26 @@ def test_the_conflicts_of_a_transpose_are_those_of_its_padding(capsys: pytest.Ca
     (hint,) = [hint for hint in unpadded["hints"] if hint["kind"] == "lds-conflict"]
     assert (hint["line"], hint["text"]) == (read, "16-way LDS conflict")
     assert not [hint for hint in padded["hints"] if hint["kind"] == "lds-conflict"]
+
+
+PUBLISHED = {
+    "rows": (3_670_016, 294_912), "columns": (1_572_864, 294_912), "padded": (786_432, 327_680),
+    "swizzled": (0, 294_912),
+}  # fmt: skip
+"""SQ_LDS_BANK_CONFLICT and SQ_INSTS_LDS of four ways to transpose a [65536 × 256] matrix of halves on MI300 and MI355, by
+the slides in the branch `aghamari/ua-on-develop-v2` of Composable Kernel (April 2026)."""
+
+
+def test_published_counters_of_a_transposed_matrix_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """To the last one, with the instructions that the slides list. A padding of two halves leaves rows that begin at
+    words, not at 16 bytes: each write becomes two `ds_write2_b32`, which explains the further instructions, too."""
+    counted = {}
+    for instance in PUBLISHED:
+        unit = f"tiles/{instance}@gfx942"
+        assert main(["profile", unit, "-C", str(TILES), "--trust", "--no-daemon", "--no-lines", "--json"]) == 0
+        (kernel,) = json.loads(capsys.readouterr().out.splitlines()[-1])["kernels"]
+        counts = kernel["total"]["counts"]
+        instructions = sum(one["counts"]["issued"] for one in kernel["instructions"] if one["text"].startswith("ds_"))
+        all_of = kernel["all_workgroups"] // kernel["workgroups"]
+        counted[instance] = ((counts["turns"] - counts["phases"]) * all_of, instructions * all_of)
+    assert counted == PUBLISHED

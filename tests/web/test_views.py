@@ -120,6 +120,36 @@ def test_where_the_compile_time_goes(site: Site) -> None:
         expect(region(page, "Costliest templates").locator(".ag-row").first).to_be_visible()
 
 
+def test_a_line_and_its_instructions(site: Site) -> None:
+    """A selected line marks the instructions that it became, by mouse, and one of these its line, by keyboard."""
+    with site.view("/profile", unit=FIRST, text="hottest") as page:
+        page.get_by_role("button", name="Profile the unit").click()
+        expect(page.get_by_text("Counted (emulated gfx942)")).to_be_visible()
+        (kernel,) = site.client.profile(FIRST).kernels
+        lines, instructions = region(page, "Lines by share"), region(page, "Instructions")
+        at, hottest = max(
+            ((at, line) for at, line in enumerate(kernel.lines) if line.in_template),
+            key=lambda pair: pair[1].total.counts.issued,
+        )
+        row = f'.ag-row[row-id="{hottest.path}:{hottest.line + 1}:1"]'
+        share = lines.locator(f'{row} [col-id="share"]')
+        expect(share).to_have_text(four_digits(round(100 * kernel.share(hottest.total), 2)))
+        expect(share).to_have_class(re.compile("share-[4-6]"))
+        share.click()
+        called = {f"{one.address:x}" for one in kernel.instructions
+                  if one.chain is not None and at in kernel.chains[one.chain]}  # fmt: skip
+        expect(lines.get_by_text(f"{len(called)} rows beside it")).to_be_visible()
+        marked = instructions.locator(".ag-row.linked").first
+        expect(marked).to_be_visible()
+        assert marked.get_attribute("row-id") in called
+        marked.locator('[col-id="text"]').focus()
+        page.keyboard.press("Space")
+        expect(lines.locator(f"{row}.linked")).to_have_count(1)
+        expect(instructions.locator(".ag-row.linked")).to_have_count(0)
+        flames = region(page, "Functions that were inlined").locator(".plot")
+        expect(flames).to_have_attribute("aria-label", re.compile(f"{kernel.total.counts.issued:,} instructions"))
+
+
 def test_what_the_emulator_said(site: Site) -> None:
     """A kernel that is right, and one that writes beyond its result, with the place of that."""
     (right,) = site.client.verify(FIRST)

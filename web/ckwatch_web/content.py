@@ -18,9 +18,10 @@ from ckwatch_web.places import TextPlace
 Cell = str | int | float | None
 Row = Mapping[str, Cell]
 
-PLACE, UNIT, ID = "_place", "_unit", "id"
-"""Keys of a row beside its columns: where it stands in a text (`TextPlace.text`), the unit it is about, what it is
-known by."""
+PLACE, UNIT, LINKS, ID = "_place", "_unit", "_links", "id"
+"""Keys of a row beside its columns: where it stands in a text (`TextPlace.text`), the unit it is about, words that it
+has in common with rows of the table beside it (with blanks between them, the most telling first), what it is known
+by."""
 
 
 class Function(str):
@@ -38,11 +39,12 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 class Column:
     """A column of a table. `heat`: 1 is the best, and larger numbers are coloured by how much worse they are; the row's
     `key + "_verdict"`, where it has one, stands beside the number: FAST, SLOW, SAME or UNSURE, and words such as
-    `stale`, with commas between them. A text in place of a number says why there is none. `code` keeps blanks."""
+    `stale`, with commas between them. A text in place of a number says why there is none. `share`: a percentage that
+    is coloured by how large it is. `code` keeps blanks."""
 
     key: str
     title: str
-    kind: Literal["text", "number", "heat", "code"] = "text"
+    kind: Literal["text", "number", "heat", "share", "code"] = "text"
     width: int | None = None
     pinned: bool = False
     note: str = ""
@@ -52,7 +54,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows that can be sorted, filtered and selected; each has an `id` of its own."""
+    """Rows that can be sorted, filtered and selected; each has an `id` of its own. `beside`: the key of the table that
+    stands beside it, in which those rows are marked that have one of the selected row's `LINKS`."""
 
     key: str
     title: str
@@ -60,6 +63,7 @@ class Table:
     rows: tuple[Row, ...]
     empty: str = "nothing yet"
     height_px: int | None = None
+    beside: str = ""
 
     def __post_init__(self) -> None:
         """Raises ValueError for a key of a row whose value NiceGUI would evaluate."""

@@ -27,6 +27,24 @@ _HEAT = (
     "p => typeof p.value !== 'number' ? '' : "
     f"'ag-right-aligned-cell heat-' + {list(HEAT_STEPS)}.filter(step => p.value > step).length"
 )
+SHARE_STEPS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+"""Percentages from which on the colour changes."""
+_SHARE = (
+    "p => typeof p.value !== 'number' ? '' : "
+    f"'ag-right-aligned-cell share-' + {list(SHARE_STEPS)}.filter(step => p.value >= step).length"
+)
+_LINKED = "p => Boolean(p.data._linked)"
+LINK = (
+    "(api, links) => { const wanted = links.split(' ').filter(Boolean), changed = []; let count = 0, best, first;"
+    " api.forEachNode(node => { const own = (node.data._links ?? '').split(' ');"
+    " const at = wanted.findIndex(link => own.includes(link));"
+    " if (at >= 0) { count += 1; if (best === undefined || at < best) { best = at; first = node; } }"
+    " if ((at >= 0) !== Boolean(node.data._linked)) { node.data._linked = at >= 0; changed.push(node); } });"
+    " if (changed.length) api.redrawRows({ rowNodes: changed }); if (first) api.ensureNodeVisible(first, 'middle');"
+    " return count; }"
+)
+"""Marks the rows of a grid that have one of these links, scrolls to one that has the first of them, and returns how
+many there are."""
 _MARKED = "p => p.data[p.colDef.context.mark] ? 'differs' : ''"
 _CODE = "p => p.data[p.colDef.context.mark] ? 'code-cell differs' : 'code-cell'"
 _NOT_SEARCHED = "() => ''"
@@ -50,7 +68,7 @@ def column_options(column: Column) -> dict[str, Any]:
     if column.pinned:
         options["lockPinned"] = True
         options["pinned"] = "left"
-    if column.kind in ("number", "heat"):
+    if column.kind in ("number", "heat", "share"):
         options |= {
             "type": "rightAligned",
             "filter": "agNumberColumnFilter",
@@ -61,6 +79,8 @@ def column_options(column: Column) -> dict[str, Any]:
         options["filter"] = "agTextColumnFilter"
     if column.kind == "heat":
         options[":cellClass"] = _HEAT
+    elif column.kind == "share":
+        options[":cellClass"] = _SHARE
     elif column.kind == "code":
         options[":cellClass"] = _CODE
     elif column.mark:
@@ -74,7 +94,9 @@ def grid_options(table: Table, *, narrow: bool) -> dict[str, Any]:
     for options in columns if narrow else ():
         options.pop("pinned", None)
         options["width"] = min(options["width"], 220)
+    linked = {"rowClassRules": {":linked": _LINKED}} if table.beside else {}
     return {
+        **linked,
         "columnDefs": columns,
         "rowData": [],
         ":getRowId": _ID,

@@ -15,9 +15,10 @@ from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 
 from ckwatch import CkwatchError
+from ckwatch.model.amounts import count
 from ckwatch_web import grid
 from ckwatch_web.choices import GoneError
-from ckwatch_web.content import PLACE, UNIT, Action, Block, Choice, Content, Facts, Note, Plot, Table, changes
+from ckwatch_web.content import LINKS, PLACE, UNIT, Action, Block, Choice, Content, Facts, Note, Plot, Table, changes
 from ckwatch_web.places import TextPlace, place_in
 from ckwatch_web.plots import painted
 from ckwatch_web.view import PageView
@@ -36,7 +37,7 @@ GATHER_S = 0.25
 ANSWER_S = 60.0
 """How long a browser on a busy machine may take to answer."""
 
-UNIT_VIEWS = ("history", "compare", "compile-time", "predicted", "verification")
+UNIT_VIEWS = ("history", "compare", "compile-time", "profile", "predicted", "verification")
 """Views that show one unit, or begin with one."""
 
 _COPY = "navigator.clipboard.writeText({text})"
@@ -97,6 +98,8 @@ class LivePage:
         self._invite = invite
         self._screen = BrowserScreen(dark=False, width=1280)
         self._drawn: dict[tuple[type[Block], str], _Drawn] = {}
+        self._grids: dict[str, ui.aggrid] = {}
+        """By the keys of their tables."""
         self._again = anyio.Event()
         self._content: Content | None = None
         self._dark = ui.dark_mode(None)
@@ -221,7 +224,8 @@ class LivePage:
         for index, block in enumerate(blocks):
             drawn = self._drawn.get((type(block), block.key))
             if drawn is None:
-                with room, ui.element("div").classes("holder") as holder:
+                half = " half" if isinstance(block, Table) and block.beside else ""
+                with room, ui.element("div").classes(f"holder{half}") as holder:
                     drawn = _Drawn(block, holder, self._draw_block(block))
                 self._drawn[type(block), block.key] = drawn
             elif drawn.block != block:
@@ -313,7 +317,8 @@ class LivePage:
             with room:
                 options = grid.grid_options(block, narrow=self._screen.narrow)
                 table: ui.aggrid = ui.aggrid(options, auto_size_columns=False).style("height: 100%")
-            table.on("selectionChanged", lambda: self._select(selected, table), args=[])
+            table.on("selectionChanged", lambda: self._select(selected, table, shown), args=[])
+            self._grids[block.key] = table
             search.on_value_change(lambda event: self._filter(table, event.value))
 
         def fill() -> None:
@@ -349,18 +354,29 @@ class LivePage:
     def _filter(self, table: ui.aggrid, text: str | None) -> None:
         table.run_grid_method("setGridOption", "quickFilterText", text or "")
 
-    async def _select(self, bar: ui.element, table: ui.aggrid) -> None:
-        """The ways on from a row that is selected: to its text, and to other views of its unit."""
+    async def _select(self, bar: ui.element, table: ui.aggrid, block: Table) -> None:
+        """The ways on from a row that is selected: to its rows in the table beside it, to its text, and to other views
+        of its unit."""
         row = await table.get_selected_row() or {}
         place, unit = place_in(row.get(PLACE)), str(row.get(UNIT) or "")
+        linked = await self._link(block, str(row.get(LINKS) or "")) if row and block.beside else None
         bar.clear()
         with bar:
+            if linked is not None:
+                ui.label(linked)
             if place is not None:
                 self._ways_to(place)
             if unit in self._feed.units:
                 for name in UNIT_VIEWS:
                     if name in self._views and name != self._view.name:
                         ui.link(self._views[name].title, f"/{name}?{urlencode({'unit': unit})}")
+
+    async def _link(self, block: Table, links: str) -> str:
+        """Mark the rows of the table beside `block` that have these links, and none of its own; says how many."""
+        for key, wanted in ((block.key, ""), (block.beside, links)):
+            script = f"({grid.LINK})(getElement({self._grids[key].id}).api, {_text(wanted)})"
+            linked = await ui.run_javascript(script, timeout=ANSWER_S)
+        return f"{count(linked, 'row')} beside it"
 
     def _ways_to(self, place: TextPlace) -> None:
         """How to get to a place in a text."""

@@ -31,6 +31,22 @@ TOOLTIP: Mapping[str, Any] = {
 """Shows the `text` of a point, as text: what comes from a workspace is not read as HTML."""
 
 
+# Colours are light enough for dark text on both pages.
+_FLAME_BOX = Function(
+    "(params, api) => { const from = api.coord([api.value(0), api.value(2)]), to = api.coord([api.value(1),"
+    " api.value(2)]); const area = params.coordSys, left = Math.max(from[0], area.x), right = Math.min(to[0],"
+    " area.x + area.width), width = right - left; if (width < 0.3) return null; const height = api.size([0, 1])[1];"
+    " const colours = ['#a6cee3', '#fdbf6f', '#b2df8a', '#fb9a99', '#cab2d6', '#d9d9d9'];"
+    " return { type: 'rect', transition: [], shape: { x: left, y: from[1] - height / 2,"
+    " width: Math.max(width - 0.5, 0.3), height: height - 1 }, style: { fill: colours[api.value(3)] },"
+    " emphasis: { style: { stroke: '#000', lineWidth: 1 } }, textConfig: { position: 'insideLeft', inside: true },"
+    " textContent: width < 24 ? undefined : { type: 'text', style: { text: api.value(4), width: width - 8,"
+    " overflow: 'truncate', ellipsis: '…', fill: '#111', fontSize: 11 } } }; }"
+)
+FLAME_COLOURS = 6
+FLAME_ROW_PX = 18
+
+
 def base(**parts: Any) -> Option:
     """Return the options that all plots share."""
     return {
@@ -40,6 +56,34 @@ def base(**parts: Any) -> Option:
         "tooltip": {"trigger": "item", "confine": True},
         **parts,
     }
+
+
+def flame_option(boxes: Sequence[Mapping[str, Any]], total: float, unit: str) -> Option:
+    """A flame graph: extent to the right, what called what downwards. The `value` of a box is its begin, end, depth,
+    the number of its colour and its label; its `text` is the tooltip."""
+    return base(
+        grid={"left": 8, "right": 8, "top": 8, "bottom": 78, "containLabel": False},
+        xAxis=axis(unit, min=0, max=total, axisLabel={"showMaxLabel": False}),
+        yAxis={"type": "value", "inverse": True, "min": -0.5, "max": _depth(boxes) - 0.5, "show": False},
+        dataZoom=[
+            {"type": "inside", "xAxisIndex": 0, "filterMode": "weakFilter"},
+            {"type": "slider", "xAxisIndex": 0, "filterMode": "weakFilter", "height": 18, "bottom": 6,
+             "showDataShadow": False, "brushSelect": False, "labelFormatter": ""},
+        ],
+        tooltip=TOOLTIP,
+        series=[
+            {"type": "custom", ":renderItem": _FLAME_BOX, "encode": {"x": [0, 1], "y": 2, "tooltip": []},
+             "data": list(boxes), "clip": True}
+        ],
+    )  # fmt: skip
+
+
+def flame_height_px(boxes: Sequence[Mapping[str, Any]]) -> int:
+    return 90 + FLAME_ROW_PX * _depth(boxes)
+
+
+def _depth(boxes: Sequence[Mapping[str, Any]]) -> int:
+    return 1 + max((int(box["value"][2]) for box in boxes), default=0)
 
 
 def axis(name: str, *, kind: str = "value", **more: Any) -> Option:

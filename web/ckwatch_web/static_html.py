@@ -29,7 +29,7 @@ from ckwatch_web.content import (
     changes,
     csv_text,
 )
-from ckwatch_web.grid import HEAT_STEPS, verdict_marks
+from ckwatch_web.grid import HEAT_STEPS, SHARE_STEPS, verdict_marks
 from ckwatch_web.places import TextPlace, place_in
 from ckwatch_web.plots import painted
 
@@ -187,7 +187,7 @@ def _table(block: Table, csv_file: str) -> str:
 
 
 def _number_class(column: Column) -> str:
-    return " class=number" if column.kind in ("number", "heat") else ""
+    return " class=number" if column.kind in ("number", "heat", "share") else ""
 
 
 def _row(block: Table, row: Row, *, places: bool) -> str:
@@ -197,7 +197,7 @@ def _row(block: Table, row: Row, *, places: bool) -> str:
 
 def _cell(column: Column, row: Row) -> str:
     value = row.get(column.key)
-    classes = ["number"] if column.kind in ("number", "heat") else []
+    classes = ["number"] if column.kind in ("number", "heat", "share") else []
     if column.kind == "code":
         classes.append("code-cell")
     if column.mark and row.get(column.mark):
@@ -206,6 +206,8 @@ def _cell(column: Column, row: Row) -> str:
     if column.kind == "heat" and isinstance(value, (int, float)):
         classes.append(f"heat-{sum(value > step for step in HEAT_STEPS)}")
         text = f"{value:.3f} {verdict_marks(str(row.get(f'{column.key}_verdict') or ''))}".strip()
+    if column.kind == "share" and isinstance(value, (int, float)):
+        classes.append(f"share-{sum(value >= step for step in SHARE_STEPS)}")
     names = f' class="{" ".join(classes)}"' if classes else ""
     return f"<td{names}>{escape(text)}</td>"
 

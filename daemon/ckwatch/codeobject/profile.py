@@ -109,6 +109,8 @@ def profile_of(
     nothing = _Sum().figures
     order = sorted(called, key=lambda key: (-called[key].counts.issued, key))
     numbers = {key: number for number, key in enumerate(order)}
+    chains: dict[tuple[int, ...], int] = {}
+    instructions = tuple(_instruction(row, one, counts, keys, numbers, chains) for row, one in counted)
     executed = sum(one.issued for _, one in counted)
     elsewhere = sum(one.issued for one in counts.instructions.values()) - executed
     return KernelProfile(
@@ -143,7 +145,8 @@ def profile_of(
             for number, found in enumerate(listing.loops)
         ),
         stacks=tuple(ProfiledStack(functions, issued) for functions, issued in stacks.most_common()),
-        instructions=tuple(_instruction(row, one, counts, keys, numbers) for row, one in counted),
+        chains=tuple(chains),
+        instructions=instructions,
         notes=(*_notes(elsewhere), *listing.notes),
     )
 
@@ -154,14 +157,22 @@ def _notes(elsewhere: int) -> Iterable[str]:
 
 
 def _instruction(
-    row: ListingRow, counts: InstructionCounts, kernel: KernelCounts, keys: _Keys, numbers: Mapping[_LineKey, int]
+    row: ListingRow,
+    counts: InstructionCounts,
+    kernel: KernelCounts,
+    keys: _Keys,
+    numbers: Mapping[_LineKey, int],
+    chains: dict[tuple[int, ...], int],
 ) -> ProfiledInstruction:
+    """An instruction; a chain that is new goes into `chains`."""
     inner = keys.own_of(row.frames)
+    chain = tuple(numbers[key] for key in keys.of(row.frames) if key in numbers)
     return ProfiledInstruction(
         address=row.instruction.address,
         text=row.instruction.text,
         counts=counts,
         at=None if inner is None else numbers.get(inner),
+        chain=chains.setdefault(chain, len(chains)) if chain else None,
         loop=row.loop,
         worst=kernel.worst.get(row.instruction.address),
     )

@@ -66,13 +66,15 @@ class ProfiledLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfiledInstruction:
-    """An instruction. `at`: index of the line that it came from among the profile's lines; `loop`: of the innermost
-    loop. `worst`: its worst request, if one cost more than the least."""
+    """An instruction. `at`: index of the line that it came from among the profile's lines; `chain`: of that line with
+    those that called it among the profile's chains; `loop`: of the innermost loop. `worst`: its worst request, if one
+    cost more than the least."""
 
     address: int
     text: str
     counts: InstructionCounts
     at: int | None = None
+    chain: int | None = None
     loop: int | None = None
     worst: WorstRequest | None = None
 
@@ -102,7 +104,8 @@ class KernelProfile:
     """The profile of one kernel of a launch: `workgroups` of `all_workgroups` were executed.
 
     `name` is readable. `line_bytes`: of a cache line; `wave_lanes`: lanes of a wave. `lines`: those with the most
-    issues first. `notes` say what is missing and why.
+    issues first. `chains`: indices of lines that called each other, the innermost first. `notes` say what is missing
+    and why.
     """
 
     name: str
@@ -116,6 +119,7 @@ class KernelProfile:
     lines: tuple[ProfiledLine, ...] = ()
     loops: tuple[ProfiledLoop, ...] = ()
     stacks: tuple[ProfiledStack, ...] = ()
+    chains: tuple[tuple[int, ...], ...] = ()
     instructions: tuple[ProfiledInstruction, ...] = ()
     notes: tuple[str, ...] = ()
 

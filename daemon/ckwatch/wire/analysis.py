@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from ckwatch.codeobject.profile_changes import LineChange, changes_of
 from ckwatch.codeobject.report import CodeObjectReport as CodeObjectReport
 from ckwatch.codeobject.report import main_kernel
 from ckwatch.codeobject.report_diff import FigureChange, all_figures
@@ -142,6 +143,11 @@ class UnitProfile(Value):
     failure: str = ""
     against: str = ""
     changes: tuple[LineChange, ...] = ()
+
+
+def profile_changes(before: UnitProfile, now: UnitProfile) -> tuple[LineChange, ...]:
+    """The lines at which two profiles differ."""
+    return changes_of(before.kernels, now.kernels)
 
 
 class Calibrated(Value):

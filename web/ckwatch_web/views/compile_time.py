@@ -20,9 +20,9 @@ from anyio import CancelScope, to_thread
 from ckwatch import CkwatchError
 from ckwatch.model.amounts import count, duration, timestamp
 from ckwatch_web.choices import chosen_unit, unit_choice
-from ckwatch_web.content import PLACE, UNIT, Action, Block, Column, Content, Facts, Function, Note, Plot, Row, Table
+from ckwatch_web.content import PLACE, UNIT, Action, Block, Column, Content, Facts, Note, Plot, Row, Table
 from ckwatch_web.places import TextPlace, name_of, place_of
-from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base
+from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, flame_height_px, flame_option
 from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
@@ -250,7 +250,6 @@ LEAST_SHARE = 0.002
 """Of the pass; what took less is not drawn."""
 
 MOST_FRAMES, MOST_DEPTH = 1500, 40
-ROW_PX = 18
 
 MOST_TEXT = 600
 """Code points of a name in a tooltip: names of templates have thousands."""
@@ -262,19 +261,6 @@ _KIND_OF = {
     "CodeGen Function": 2, "DebugType": 2, "DebugFunction": 2, "DebugGlobalVariable": 2, "Backend": 3, "Optimizer": 3,
     "OptFunction": 3, "OptModule": 3, "RunPass": 3, "CodeGenPasses": 4, "ExecuteCompiler": 5,
 }  # fmt: skip
-
-# Light enough for dark text on both pages.
-_RENDER = Function(
-    "(params, api) => { const from = api.coord([api.value(0), api.value(2)]), to = api.coord([api.value(1),"
-    " api.value(2)]); const area = params.coordSys, left = Math.max(from[0], area.x), right = Math.min(to[0],"
-    " area.x + area.width), width = right - left; if (width < 0.3) return null; const height = api.size([0, 1])[1];"
-    " const colours = ['#a6cee3', '#fdbf6f', '#b2df8a', '#fb9a99', '#cab2d6', '#d9d9d9'];"
-    " return { type: 'rect', transition: [], shape: { x: left, y: from[1] - height / 2,"
-    " width: Math.max(width - 0.5, 0.3), height: height - 1 }, style: { fill: colours[api.value(3)] },"
-    " emphasis: { style: { stroke: '#000', lineWidth: 1 } }, textConfig: { position: 'insideLeft', inside: true },"
-    " textContent: width < 24 ? undefined : { type: 'text', style: { text: api.value(4), width: width - 8,"
-    " overflow: 'truncate', ellipsis: '…', fill: '#111', fontSize: 11 } } }; }"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,22 +373,7 @@ def flame_plot(flame: Flame, key: str) -> Plot:
         }
         for frame in flame.frames
     ]  # fmt: skip
-    depth = 1 + max((frame.depth for frame in flame.frames), default=0)
-    option = base(
-        grid={"left": 8, "right": 8, "top": 8, "bottom": 78, "containLabel": False},
-        xAxis=axis("s", min=0, max=total / 1e6, axisLabel={"showMaxLabel": False}),
-        yAxis={"type": "value", "inverse": True, "min": -0.5, "max": depth - 0.5, "show": False},
-        dataZoom=[
-            {"type": "inside", "xAxisIndex": 0, "filterMode": "weakFilter"},
-            {"type": "slider", "xAxisIndex": 0, "filterMode": "weakFilter", "height": 18, "bottom": 6,
-             "showDataShadow": False, "brushSelect": False, "labelFormatter": ""},
-        ],
-        tooltip=TOOLTIP,
-        series=[
-            {"type": "custom", ":renderItem": _RENDER, "encode": {"x": [0, 1], "y": 2, "tooltip": []}, "data": data,
-             "clip": True}
-        ],
-    )  # fmt: skip
+    option = flame_option(data, total / 1e6, "s")
     longest = max((one for one in flame.frames if one.own_us), key=lambda one: one.own_us, default=None)
     most = "" if longest is None else f" The most own time of one piece: {_label(longest)}, {_ms(longest.own_us)}."
     summary = (
@@ -410,7 +381,7 @@ def flame_plot(flame: Flame, key: str) -> Plot:
         f" {flame.left_out:,} shorter or deeper ones are not.{most} Scroll or drag the bar to zoom."
     )
     return Plot(
-        key=key, title=f"Flame graph, {flame.name}", option=option, summary=summary, height_px=90 + ROW_PX * depth
+        key=key, title=f"Flame graph, {flame.name}", option=option, summary=summary, height_px=flame_height_px(data)
     )
 
 
