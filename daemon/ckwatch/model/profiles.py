@@ -10,11 +10,28 @@ from ckwatch.model.instruction_counts import NOTHING_COUNTED, InstructionCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CycleFigures:
+    """Cycles that waves spend at instructions, summed over waves: an estimate, no timing. `issue`: in which they go
+    on, `wait`: in which they do not, `waits_for`: these by what is waited for (`load of line 41`), the longest first.
+    """
+
+    issue: int
+    wait: int
+    waits_for: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """Of issue and wait."""
+        return self.issue + self.wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileFigures:
     """Counts of several instructions.
 
     `on_lanes`: issues of those that work on lanes (vector, memory and matrix instructions), `active_lanes`: the sum of
     their active lanes. `mix`: issues by class (`InstructionKind`). `waits`: issues of waits by what they wait for.
+    `cycles`: estimated ones; None where there is no estimate.
     """
 
     counts: InstructionCounts = NOTHING_COUNTED
@@ -22,6 +39,7 @@ class ProfileFigures:
     active_lanes: int = 0
     mix: Mapping[str, int]
     waits: Mapping[str, int]
+    cycles: CycleFigures | None = None
 
     def lanes_at_work(self, wave_lanes: int) -> float | None:
         """The part of the lanes that are active in instructions that work on lanes; None where there are none."""
@@ -67,18 +85,20 @@ class ProfiledLine:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfiledInstruction:
     """An instruction. `at`: index of the line that it came from among the profile's lines; `loop`: of the innermost
-    loop."""
+    loop. `cycles`: estimated ones."""
 
     address: int
     text: str
     counts: InstructionCounts
     at: int | None = None
     loop: int | None = None
+    cycles: CycleFigures | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfiledLoop:
-    """A loop, inner ones included. `rounds`: how often its first instruction was issued, summed over waves."""
+    """A loop, inner ones included. `rounds`: how often its first instruction was issued, summed over waves. `at`: index
+    of the line of the branch that closes it."""
 
     header: int
     depth: int
@@ -86,14 +106,17 @@ class ProfiledLoop:
     main: bool
     rounds: int
     figures: ProfileFigures
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProfiledStack:
-    """Functions that were inlined into each other, the outermost first, and the issues of instructions there."""
+    """Functions that were inlined into each other, the outermost first, and the issues of instructions there with
+    their estimated cycles."""
 
     functions: tuple[str, ...]
     issued: int
+    cycles: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +124,7 @@ class KernelProfile:
     """The profile of one kernel of a launch: `workgroups` of `all_workgroups` were executed.
 
     `name` is readable. `line_bytes`: of a cache line; `wave_lanes`: lanes of a wave. `lines`: those with the most
-    issues first. `notes` say what is missing and why.
+    issues first. `notes` say what is missing and why, `cycle_notes` what the estimate of cycles assumes and leaves out.
     """
 
     name: str
@@ -117,10 +140,16 @@ class KernelProfile:
     stacks: tuple[ProfiledStack, ...] = ()
     instructions: tuple[ProfiledInstruction, ...] = ()
     notes: tuple[str, ...] = ()
+    cycle_notes: tuple[str, ...] = ()
 
     def share(self, figures: ProfileFigures) -> float:
         """The part of the kernel's issues."""
         return figures.counts.issued / self.total.counts.issued if self.total.counts.issued else 0.0
+
+    def cycle_share(self, cycles: int | None) -> float | None:
+        """The part of the kernel's estimated cycles; None without an estimate."""
+        total = self.total.cycles
+        return None if cycles is None or total is None or not total.total else cycles / total.total
 
 
 class LossKind(StrEnum):
