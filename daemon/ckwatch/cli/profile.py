@@ -16,17 +16,23 @@ from ckwatch.codeobject.profile_files import pprof, speedscope
 from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
-    from ckwatch.model.profiles import KernelProfile, ProfiledLine, ProfileFigures
+    from ckwatch.model.profiles import CycleFigures, KernelProfile, ProfiledLine, ProfileFigures
     from ckwatch.wire.analysis import UnitProfile
 
 INDENT = "  "
-_HEADS = ("share", "issued", "lanes", "lines/request", "least", "LDS ways", "matrix", "waits for", "")
-_RIGHT = frozenset(range(7))
+_HEADS = (
+    *("share", "issued", "cycles (estimate)", "lanes", "lines/request", "least", "LDS ways", "matrix"),
+    *("waits for", ""),
+)
+_RIGHT = frozenset(range(8))
 
 EARLIER = {"previous": "the previous build", "baseline": "the baseline"}
 """What `--against` may name besides units."""
 
 NOT_TIMES = "counts are exact for what was executed, and no times"
+
+LEAST_WAIT = 0.05
+"""Of a line's estimated cycles, for a wait that is shown."""
 
 
 def profile_lines(found: UnitProfile, by: str, top: int, root: str = "") -> Iterator[tuple[str, str]]:
@@ -43,6 +49,8 @@ def profile_lines(found: UnitProfile, by: str, top: int, root: str = "") -> Iter
         yield f"{INDENT}{kernel.total.counts.issued:,} instructions of {executed}{launches}", ""
         for note in kernel.notes:
             yield f"{INDENT}{note}", "yellow"
+        for note in kernel.cycle_notes:
+            yield f"{INDENT}cycles are an estimate: {note}", "dim"
         yield from _table(_ROWS[by](kernel, root), top)
     if found.hints:
         yield "", ""
@@ -81,21 +89,38 @@ def _cells(kernel: KernelProfile, figures: ProfileFigures, place: str) -> list[s
     return [
         f"{100 * kernel.share(figures):.1f} %",
         f"{figures.counts.issued:,}",
+        _percent(kernel.cycle_share(None if figures.cycles is None else figures.cycles.total)),
         "" if lanes is None else f"{100 * lanes:.0f} %",
         "" if per is None else f"{per:.3g}",
         "" if least is None else f"{least:.3g}",
         "" if ways is None else f"{ways:.3g}",
         f"{matrix:,}" if matrix else "",
-        ", ".join(figures.waits),
+        ", ".join(figures.waits if figures.cycles is None else _long_waits(figures.cycles)),
         place,
     ]
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f} %"
+
+
+def _long_waits(cycles: CycleFigures) -> Iterator[str]:
+    """What takes a part of a line's cycles that matters, with that part: `load of line 41 71 %`."""
+    for what, waited in cycles.waits_for.items():
+        if waited >= LEAST_WAIT * cycles.total:
+            yield f"{what} {100 * waited / cycles.total:.0f} %"
+
+
+def _weight(figures: ProfileFigures) -> tuple[int, int]:
+    """What ranks lines: their estimated cycles where there are any, then issues."""
+    return 0 if figures.cycles is None else figures.cycles.total, figures.counts.issued
 
 
 def _by_line(kernel: KernelProfile, root: str) -> list[list[str]]:
     """Lines of the template with all that was called there, and those of headers by themselves."""
     shown = [(line, line.total if line.in_template else line.own) for line in kernel.lines]
     shown = [(line, figures) for line, figures in shown if figures.counts.issued]
-    shown.sort(key=lambda one: (not one[0].in_template, -one[1].counts.issued))
+    shown.sort(key=lambda one: (one[0].in_template, _weight(one[1])), reverse=True)
     return [_cells(kernel, figures, _place(line, root)) for line, figures in shown]
 
 
@@ -114,22 +139,27 @@ def _by_instruction(kernel: KernelProfile, root: str) -> list[list[str]]:
     from ckwatch.codeobject.profile import figures_of
 
     found = []
-    for one in sorted(kernel.instructions, key=lambda one: (-one.counts.issued, one.address)):
+    for one in kernel.instructions:
         if one.counts.issued:
-            line = None if one.at is None else kernel.lines[one.at]
-            place = "" if line is None else f"  {_short(line.path, root)}:{line.line + 1}"
             instruction = Instruction(one.address, one.text.partition(" ")[0], one.text, 0)
-            figures = figures_of([(instruction, one.counts)])
-            found.append(_cells(kernel, figures, f"{one.address:x}: {one.text}{place}"))
-    return found
+            figures = figures_of([(instruction, one.counts)], one.cycles)
+            place = _at(kernel, one.at, root)
+            found.append((_weight(figures), _cells(kernel, figures, f"{one.address:x}: {one.text}{place}")))
+    return [cells for _, cells in sorted(found, key=lambda one: one[0], reverse=True)]
 
 
-def _by_loop(kernel: KernelProfile, _root: str) -> list[list[str]]:
+def _at(kernel: KernelProfile, line: int | None, root: str) -> str:
+    found = None if line is None else kernel.lines[line]
+    return "" if found is None else f"  {_short(found.path, root)}:{found.line + 1}"
+
+
+def _by_loop(kernel: KernelProfile, root: str) -> list[list[str]]:
     return [
         _cells(
             kernel,
             loop.figures,
-            f"{INDENT * (loop.depth - 1)}loop {number + 1}, {loop.rounds:,} rounds" + ", the main loop" * loop.main,
+            f"{INDENT * (loop.depth - 1)}loop {number + 1}, {loop.rounds:,} rounds{', the main loop' * loop.main}"
+            f"{_at(kernel, loop.at, root)}",
         )
         for number, loop in enumerate(kernel.loops)
         if loop.figures.counts.issued
@@ -138,14 +168,21 @@ def _by_loop(kernel: KernelProfile, _root: str) -> list[list[str]]:
 
 def _by_function(kernel: KernelProfile, _root: str) -> list[list[str]]:
     """Functions with all that was inlined into them."""
-    total: dict[str, int] = {}
+    total: dict[str, tuple[int, int]] = {}
     for stack in kernel.stacks:
         for function in dict.fromkeys(stack.functions):
-            total[function] = total.get(function, 0) + stack.issued
-    issued = max(1, kernel.total.counts.issued)
+            cycles, issued = total.get(function, (0, 0))
+            total[function] = cycles + (stack.cycles or 0), issued + stack.issued
+    all_issued = max(1, kernel.total.counts.issued)
     return [
-        [f"{100 * count / issued:.1f} %", f"{count:,}", "", "", "", "", "", "", function]
-        for function, count in sorted(total.items(), key=lambda one: (-one[1], one[0]))
+        [
+            _percent(issued / all_issued),
+            f"{issued:,}",
+            _percent(kernel.cycle_share(cycles)),
+            *[""] * (len(_HEADS) - 4),
+            function,
+        ]
+        for function, (cycles, issued) in sorted(total.items(), key=lambda one: one[1], reverse=True)
     ]
 
 

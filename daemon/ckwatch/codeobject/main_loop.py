@@ -54,12 +54,12 @@ def waits_of(body: Sequence[Instruction], arch: str) -> tuple[Wait, ...]:
     for instruction in (*body, *body):
         matrix_before.append(matrix_before[-1] + (traits(instruction.mnemonic).kind is InstructionKind.MFMA))
     for place, instruction in enumerate((*body, *body)):
-        for counter, left in _limits(instruction) if instruction.mnemonic.startswith("s_wait") else ():
+        for counter, left in wait_limits(instruction) if instruction.mnemonic.startswith("s_wait") else ():
             queue = under_way.setdefault(counter, [])
             if place >= len(body):
                 found.append(_wait(body, place, counter, left, queue, matrix_before))
             del queue[: len(queue) - left if len(queue) > left else 0]
-        for counter in _counters(instruction.mnemonic, arch):
+        for counter in counters_of(instruction.mnemonic, arch):
             under_way.setdefault(counter, []).append(place)
     return tuple(found)
 
@@ -93,7 +93,8 @@ def _wait(
     return Wait(at, counter, left, body[issued % len(body)], place - issued, matrix[place] - matrix[issued])
 
 
-def _limits(instruction: Instruction) -> list[tuple[str, int]]:
+def wait_limits(instruction: Instruction) -> list[tuple[str, int]]:
+    """The counters that a wait waits for, and how many operations of each may be left."""
     old = [(counter, int(left)) for counter, left in _OLD_FORM.findall(instruction.text)]
     if old:
         return old
@@ -109,7 +110,8 @@ def _limits(instruction: Instruction) -> list[tuple[str, int]]:
 
 
 @cache
-def _counters(mnemonic: str, arch: str) -> tuple[str, ...]:
+def counters_of(mnemonic: str, arch: str) -> tuple[str, ...]:
+    """The counters that an instruction counts up, by their names in all forms of waits."""
     if mnemonic.startswith(("s_load", "s_buffer_load")):
         return ("lgkmcnt", "kmcnt")
     if mnemonic.startswith("ds_"):

@@ -11,7 +11,9 @@ from ckwatch.codeobject.disassembly import Instruction, InstructionKind, traits
 from ckwatch.codeobject.listing import Listing, ListingRow
 from ckwatch.codeobject.source_lines import CallChain, SourceFrame, place_in_template, significant_calls
 from ckwatch.model.instruction_counts import NOTHING_COUNTED, InstructionCounts, KernelCounts
+from ckwatch.model.instruction_cycles import CycleEstimate, InstructionCycles, WaitCause
 from ckwatch.model.profiles import (
+    CycleFigures,
     KernelProfile,
     ProfiledInstruction,
     ProfiledLine,
@@ -44,8 +46,10 @@ class _Sum:
         self.on_lanes = self.active_lanes = 0
         self.mix: Counter[str] = Counter()
         self.waits: Counter[str] = Counter()
+        self.issue = 0.0
+        self.causes: Counter[WaitCause] = Counter()
 
-    def add(self, instruction: Instruction, counts: InstructionCounts) -> None:
+    def add(self, instruction: Instruction, counts: InstructionCounts, cycles: InstructionCycles | None = None) -> None:
         kind = traits(instruction.mnemonic).kind
         self.counts += counts
         if kind in _ON_LANES:
@@ -54,24 +58,29 @@ class _Sum:
         self.mix[kind.value] += counts.issued
         for waited in waited_for(instruction) if kind is InstructionKind.WAIT else ():
             self.waits[waited] += counts.issued
+        if cycles is not None:
+            self.issue += cycles.issue
+            self.causes.update(cycles.waits)
 
-    @property
-    def figures(self) -> ProfileFigures:
+    def figures(self, cycles: CycleFigures | None = None) -> ProfileFigures:
         return ProfileFigures(
             counts=self.counts,
             on_lanes=self.on_lanes,
             active_lanes=self.active_lanes,
             mix=dict(self.mix.most_common()),
             waits=dict(self.waits),
+            cycles=cycles,
         )
 
 
-def figures_of(counted: Iterable[tuple[Instruction, InstructionCounts]]) -> ProfileFigures:
-    """The sum of instructions and their counts."""
+def figures_of(
+    counted: Iterable[tuple[Instruction, InstructionCounts]], cycles: CycleFigures | None = None
+) -> ProfileFigures:
+    """The sum of instructions and their counts, with their `cycles`."""
     found = _Sum()
     for instruction, counts in counted:
         found.add(instruction, counts)
-    return found.figures
+    return found.figures(cycles)
 
 
 def waited_for(wait: Instruction) -> tuple[str, ...]:
@@ -84,7 +93,13 @@ def waited_for(wait: Instruction) -> tuple[str, ...]:
 
 
 def profile_of(
-    listing: Listing, counts: KernelCounts, rendered: RenderedFile | None, *, wave_lanes: int, line_bytes: int
+    listing: Listing,
+    counts: KernelCounts,
+    rendered: RenderedFile | None,
+    *,
+    wave_lanes: int,
+    line_bytes: int,
+    cycles: CycleEstimate | None = None,
 ) -> KernelProfile:
     """The profile of the kernel of a listing."""
     keys = _Keys(rendered)
@@ -92,27 +107,45 @@ def profile_of(
     own: dict[_LineKey, _Sum] = defaultdict(_Sum)
     called: dict[_LineKey, _Sum] = defaultdict(_Sum)
     loops = [_Sum() for _ in listing.loops]
-    stacks: Counter[tuple[str, ...]] = Counter()
+    stacks: dict[tuple[str, ...], _Sum] = defaultdict(_Sum)
+    estimated = {} if cycles is None else cycles.instructions
     counted = [(row, counts.instructions.get(row.instruction.address, NOTHING_COUNTED)) for row in listing.rows]
     for row, one in counted:
         if not one.issued:
             continue
-        total.add(row.instruction, one)
         inner = keys.own_of(row.frames)
-        if inner is not None:
-            own[inner].add(row.instruction, one)
-        for key in keys.of(row.frames):
-            called[key].add(row.instruction, one)
-        for loop in _around(listing, row.loop):
-            loops[loop].add(row.instruction, one)
-        stacks[_functions(row.frames) or ("no source line",)] += one.issued
-    nothing = _Sum().figures
+        sums = [total, stacks[_functions(row.frames) or ("no source line",)]]
+        sums += [] if inner is None else [own[inner]]
+        sums += [called[key] for key in keys.of(row.frames)]
+        sums += [loops[loop] for loop in _around(listing, row.loop)]
+        for found in sums:
+            found.add(row.instruction, one, estimated.get(row.instruction.address))
     order = sorted(called, key=lambda key: (-called[key].counts.issued, key))
     numbers = {key: number for number, key in enumerate(order)}
     chains: dict[tuple[int, ...], int] = {}
-    instructions = tuple(_instruction(row, one, counts, keys, numbers, chains) for row, one in counted)
     executed = sum(one.issued for _, one in counted)
     elsewhere = sum(one.issued for one in counts.instructions.values()) - executed
+    places = {row.instruction.address: keys.own_of(row.frames) for row in listing.rows}
+
+    def figures(found: _Sum, path: str = "") -> ProfileFigures:
+        return found.figures(None if cycles is None else _cycles(found.issue, found.causes, places, path))
+
+    def instruction(row: ListingRow, one: InstructionCounts) -> ProfiledInstruction:
+        inner, spent = places[row.instruction.address], estimated.get(row.instruction.address)
+        path = "" if inner is None else inner[0]
+        chain = tuple(numbers[key] for key in keys.of(row.frames) if key in numbers)
+        return ProfiledInstruction(
+            address=row.instruction.address,
+            text=row.instruction.text,
+            counts=one,
+            at=None if inner is None else numbers.get(inner),
+            chain=chains.setdefault(chain, len(chains)) if chain else None,
+            loop=row.loop,
+            worst=counts.worst.get(row.instruction.address),
+            cycles=None if spent is None else _cycles(spent.issue, spent.waits, places, path),
+        )
+
+    instructions = tuple(instruction(row, one) for row, one in counted)
     return KernelProfile(
         name=listing.name,
         symbol=counts.symbol,
@@ -121,15 +154,15 @@ def profile_of(
         launches=counts.launches,
         wave_lanes=wave_lanes,
         line_bytes=line_bytes,
-        total=total.figures,
+        total=figures(total),
         lines=tuple(
             ProfiledLine(
                 path=key[0],
                 line=key[1],
                 in_template=key[2],
                 function=keys.functions.get(key, ""),
-                own=own[key].figures if key in own else nothing,
-                total=called[key].figures,
+                own=figures(own[key] if key in own else _Sum(), key[0]),
+                total=figures(called[key], key[0]),
             )
             for key in order
         ),
@@ -140,42 +173,60 @@ def profile_of(
                 parent=found.parent,
                 main=found.main,
                 rounds=counted[found.header][1].issued,
-                figures=loops[number].figures,
+                figures=figures(loops[number]),
+                at=_closing_line(listing, number, places, numbers),
             )
             for number, found in enumerate(listing.loops)
         ),
-        stacks=tuple(ProfiledStack(functions, issued) for functions, issued in stacks.most_common()),
+        stacks=tuple(
+            ProfiledStack(functions, found.counts.issued, None if cycles is None else _cycles_of(found))
+            for functions, found in sorted(stacks.items(), key=lambda one: -one[1].counts.issued)
+        ),
         chains=tuple(chains),
         instructions=instructions,
         notes=(*_notes(elsewhere), *listing.notes),
+        cycle_notes=() if cycles is None else cycles.notes,
     )
+
+
+def _cycles_of(found: _Sum) -> int:
+    return round(found.issue + sum(found.causes.values()))
+
+
+def _cycles(
+    issue: float, waits: Mapping[WaitCause, float], places: Mapping[int, _LineKey | None], path: str
+) -> CycleFigures:
+    """With causes in words, as they are said at a line of `path`."""
+    words: Counter[str] = Counter()
+    for cause, clocks in waits.items():
+        words[_cause_words(cause, places, path)] += round(clocks)
+    return CycleFigures(issue=round(issue), wait=sum(words.values()), waits_for=dict(words.most_common()))
+
+
+def _cause_words(cause: WaitCause, places: Mapping[int, _LineKey | None], path: str) -> str:
+    place = None if cause.address is None else places.get(cause.address)
+    if place is None:
+        return cause.what
+    line = f"line {place[1] + 1}" if place[0] == path else f"{place[0].rpartition('/')[2]}:{place[1] + 1}"
+    return f"{cause.what} of {line}"
+
+
+def _closing_line(
+    listing: Listing, loop: int, places: Mapping[int, _LineKey | None], numbers: Mapping[_LineKey, int]
+) -> int | None:
+    """The line of the last branch back to the loop's head, or of its head."""
+    head = listing.loops[loop].header
+    back = [row for row in listing.rows[head:] if row.target == head and loop in _around(listing, row.loop)]
+    for row in (*back[::-1], listing.rows[head]):
+        place = places[row.instruction.address]
+        if place is not None and place in numbers:
+            return numbers[place]
+    return None
 
 
 def _notes(elsewhere: int) -> Iterable[str]:
     if elsewhere:
         yield f"{elsewhere} issues of functions that the kernel calls are not in here"
-
-
-def _instruction(
-    row: ListingRow,
-    counts: InstructionCounts,
-    kernel: KernelCounts,
-    keys: _Keys,
-    numbers: Mapping[_LineKey, int],
-    chains: dict[tuple[int, ...], int],
-) -> ProfiledInstruction:
-    """An instruction; a chain that is new goes into `chains`."""
-    inner = keys.own_of(row.frames)
-    chain = tuple(numbers[key] for key in keys.of(row.frames) if key in numbers)
-    return ProfiledInstruction(
-        address=row.instruction.address,
-        text=row.instruction.text,
-        counts=counts,
-        at=None if inner is None else numbers.get(inner),
-        chain=chains.setdefault(chain, len(chains)) if chain else None,
-        loop=row.loop,
-        worst=kernel.worst.get(row.instruction.address),
-    )
 
 
 class _Keys:

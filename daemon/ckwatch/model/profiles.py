@@ -10,11 +10,28 @@ from ckwatch.model.instruction_counts import NOTHING_COUNTED, InstructionCounts,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CycleFigures:
+    """Cycles that waves spend at instructions, summed over waves: an estimate, no timing. `issue`: in which they go
+    on, `wait`: in which they do not, `waits_for`: these by what is waited for (`load of line 41`), the longest first.
+    """
+
+    issue: int
+    wait: int
+    waits_for: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """Of issue and wait."""
+        return self.issue + self.wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileFigures:
     """Counts of several instructions.
 
     `on_lanes`: issues of those that work on lanes (vector, memory and matrix instructions), `active_lanes`: the sum of
     their active lanes. `mix`: issues by class (`InstructionKind`). `waits`: issues of waits by what they wait for.
+    `cycles`: estimated ones; None where there is no estimate.
     """
 
     counts: InstructionCounts = NOTHING_COUNTED
@@ -22,6 +39,7 @@ class ProfileFigures:
     active_lanes: int = 0
     mix: Mapping[str, int]
     waits: Mapping[str, int]
+    cycles: CycleFigures | None = None
 
     def lanes_at_work(self, wave_lanes: int) -> float | None:
         """The part of the lanes that are active in instructions that work on lanes; None where there are none."""
@@ -68,7 +86,7 @@ class ProfiledLine:
 class ProfiledInstruction:
     """An instruction. `at`: index of the line that it came from among the profile's lines; `chain`: of that line with
     those that called it among the profile's chains; `loop`: of the innermost loop. `worst`: its worst request, if one
-    cost more than the least."""
+    cost more than the least. `cycles`: estimated ones."""
 
     address: int
     text: str
@@ -77,11 +95,13 @@ class ProfiledInstruction:
     chain: int | None = None
     loop: int | None = None
     worst: WorstRequest | None = None
+    cycles: CycleFigures | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfiledLoop:
-    """A loop, inner ones included. `rounds`: how often its first instruction was issued, summed over waves."""
+    """A loop, inner ones included. `rounds`: how often its first instruction was issued, summed over waves. `at`: index
+    of the line of the branch that closes it."""
 
     header: int
     depth: int
@@ -89,14 +109,17 @@ class ProfiledLoop:
     main: bool
     rounds: int
     figures: ProfileFigures
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProfiledStack:
-    """Functions that were inlined into each other, the outermost first, and the issues of instructions there."""
+    """Functions that were inlined into each other, the outermost first, and the issues of instructions there with
+    their estimated cycles."""
 
     functions: tuple[str, ...]
     issued: int
+    cycles: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +128,7 @@ class KernelProfile:
 
     `name` is readable. `line_bytes`: of a cache line; `wave_lanes`: lanes of a wave. `lines`: those with the most
     issues first. `chains`: indices of lines that called each other, the innermost first. `notes` say what is missing
-    and why.
+    and why, `cycle_notes` what the estimate of cycles assumes and leaves out.
     """
 
     name: str
@@ -122,10 +145,16 @@ class KernelProfile:
     chains: tuple[tuple[int, ...], ...] = ()
     instructions: tuple[ProfiledInstruction, ...] = ()
     notes: tuple[str, ...] = ()
+    cycle_notes: tuple[str, ...] = ()
 
     def share(self, figures: ProfileFigures) -> float:
         """The part of the kernel's issues."""
         return figures.counts.issued / self.total.counts.issued if self.total.counts.issued else 0.0
+
+    def cycle_share(self, cycles: int | None) -> float | None:
+        """The part of the kernel's estimated cycles; None without an estimate."""
+        total = self.total.cycles
+        return None if cycles is None or total is None or not total.total else cycles / total.total
 
 
 class LossKind(StrEnum):

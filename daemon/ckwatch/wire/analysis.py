@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from ckwatch.codeobject.profile_changes import LineChange, changes_of
+from ckwatch.codeobject.profile_changes import changes_of
 from ckwatch.codeobject.report import CodeObjectReport as CodeObjectReport
 from ckwatch.codeobject.report import main_kernel
 from ckwatch.codeobject.report_diff import FigureChange, all_figures

@@ -45,6 +45,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.instruction_counts import KernelCounts
 from ckwatch.model.profiles import KernelProfile
 from ckwatch.model.verification import Verification
+from ckwatch.prediction.wait_and_issue import cycles_of, residency_of
 from ckwatch.render.outcome import Rendered
 from ckwatch.verification.counting import cache_line_bytes
 from ckwatch.verification.places import at_inputs, place_findings
@@ -309,7 +310,10 @@ def _profiled(known: KnownKernel, kernel: KernelReport, counts: KernelCounts, ar
     frames, rendered = known.lines()
     name, lanes = kernel.resources.name, kernel.resources.wavefront_size
     listing = listing_of(known.function, name=name, main=kernel.loop, frames=frames, rendered=rendered)
-    return profile_of(listing, counts, rendered, wave_lanes=lanes, line_bytes=cache_line_bytes(arch))
+    line_bytes = cache_line_bytes(arch)
+    resident = residency_of(kernel, counts, arch, line_bytes)
+    cycles = None if resident is None else cycles_of(known.function.instructions, counts.instructions, resident)
+    return profile_of(listing, counts, rendered, wave_lanes=lanes, line_bytes=line_bytes, cycles=cycles)
 
 
 def _with_places(found: Verification, symbol: str, known: KnownKernel) -> Verification:
