@@ -10,7 +10,7 @@ import pytest
 from ckwatch.cli import main
 from ckwatch.cli.imports.hip_kernels import hip_kernels
 from ckwatch.cli.imports.hip_types import ElementType, element_type, is_size, runtime_type
-from ckwatch.cli.imports.launches import kernel_launch, kernel_launches
+from ckwatch.cli.imports.launches import kernel_launches
 from ckwatch.cli.imports.missing_headers import stand_ins
 from ckwatch.cli.imports.pointer_uses import Access
 from ckwatch.cli.imports.source_text import closing, elements, masked
@@ -163,7 +163,7 @@ def test_launches_in_the_kernels_own_terms(
 ) -> None:
     text = f"__global__ void k(float* p, int n) {{ }}\n{region} {launch}\n"
     (kernel,) = hip_kernels(text)
-    found = kernel_launch(text, masked(text), kernel, kernel.launches[0])
+    found = kernel_launches(text, masked(text), kernel)[0]
     assert (found.grid, found.block, found.sizes) == (grid, block, sizes)
     assert set(found.why) == {key for key, value in (("Grid", grid), ("Block", block)) if value is None}
 

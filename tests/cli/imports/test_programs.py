@@ -10,7 +10,7 @@ import pytest
 from ckwatch.cli import main
 from ckwatch.cli.imports.hip_kernels import hip_kernels
 from ckwatch.cli.imports.host_code import MemoryContent
-from ckwatch.cli.imports.launches import KernelLaunch, kernel_launch
+from ckwatch.cli.imports.launches import KernelLaunch, kernel_launches
 from ckwatch.cli.imports.source_text import masked
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.kernels import SizeLimits
@@ -65,7 +65,7 @@ def no_toolchain() -> None:
 def launch_in(body: str, kernel: str = "float* p, int n", arguments: str = "p, m") -> KernelLaunch:
     text = f"__global__ void k({kernel}) {{ p[0] = 1; }}\nint main(int argc, char** argv) {{ {body} k<<<1, 64>>>({arguments}); }}\n"
     (found,) = hip_kernels(text)
-    return kernel_launch(text, masked(text), found, found.launches[0])
+    return kernel_launches(text, masked(text), found)[0]
 
 
 def test_a_program_says_all_of_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

@@ -29,6 +29,7 @@ _ALLOCATES = re.compile(
 )
 _ENDS = re.compile(r"\b(?:exit|return|throw|abort)\b")
 _ASSERTS = re.compile(r"\b(?:static_assert|assert|\w*(?:CHECK|ASSERT)\w*)\s*\(")
+_OPENS_BLOCK = re.compile(r"(?:[);{}]|\b(?:else|do|try|noexcept))$")
 _ABOUT_ARGUMENTS = re.compile(r"\bargc\b|\bargv\b")
 
 
@@ -278,8 +279,7 @@ def _without_closed_blocks(region: str, holding: re.Pattern[str] | None = None) 
     found = region
     for one in re.finditer(r"\{", region):
         opening = one.start()
-        before = region[:opening].rstrip()
-        end = closing(region, opening) if re.search(r"(?:[);{}]|\b(?:else|do|try|noexcept))$", before) else -1
+        end = closing(region, opening) if _OPENS_BLOCK.search(region[:opening].rstrip()[-12:]) else -1
         if end > 0:
             inside = region[opening + 1 : end]
             if holding is not None and not holding.search(inside):

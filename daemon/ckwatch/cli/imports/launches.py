@@ -18,6 +18,10 @@ from ckwatch.cli.imports.host_code import CAST, HostCode
 from ckwatch.cli.imports.program_facts import ProgramFacts, program_facts
 from ckwatch.cli.imports.source_text import closing, elements, one_line
 
+LAUNCHES = 64
+"""Launches of a kernel that are read. More are further types and tiles of the same, and each takes a tenth of a second
+in a large file."""
+
 _DEPTH = 8
 _MACRO = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(?:\(([^)]*)\))?")
 _NAME = re.compile(r"(?<![\w.])(?<!->)(?<!::)[A-Za-z_]\w*(?!\w)(?!\s*(?:::|\())")
@@ -64,26 +68,25 @@ class _UnknownError(ValueError):
 def kernel_launches(text: str, code: str, kernel: HipKernel) -> list[KernelLaunch]:
     """The launches of a kernel in its own terms, complete ones first; one that callers make differently is several."""
     found: list[KernelLaunch] = []
-    for launch in kernel.launches:
+    for launch in kernel.launches[:LAUNCHES]:
         source = launch.code or text
         region = _region(source, launch.code or code, launch.start)
         start = function_start(launch.code or code, launch.start)
+        host = HostCode(text, launch.code or code, region, launch.start)
+        facts = program_facts(host, kernel, launch)
         for bound in bindings(region, start, code) or [{}]:
-            one = kernel_launch(text, code, kernel, launch, bound)
+            one = _said_launch(host, facts, code, kernel, launch, bound)
             if one not in found:
                 found.append(one)
     return sorted(found, key=lambda one: len(one.why))
 
 
-def kernel_launch(
-    text: str, code: str, kernel: HipKernel, launch: Launch, bound: Mapping[str, str] | None = None
+def _said_launch(
+    host: HostCode, facts: ProgramFacts, code: str, kernel: HipKernel, launch: Launch, bound: Mapping[str, str]
 ) -> KernelLaunch:
-    """Say a launch in the kernel's own terms; `code` is the masked `text`. `bound` are meanings of names that the
-    function which launches gets from a caller."""
-    region = _region(launch.code or text, launch.code or code, launch.start)
-    host = HostCode(text, launch.code or code, region, launch.start)
-    facts = program_facts(host, kernel, launch)
-    scope = _Scope(host, kernel, launch, bound or {}, code, facts)
+    """Say a launch in the kernel's own terms. `bound` are meanings of names that the function which launches gets from
+    a caller."""
+    scope = _Scope(host, kernel, launch, bound, code, facts)
     why: dict[str, str] = {}
 
     def said(key: str, expression: str) -> str | None:

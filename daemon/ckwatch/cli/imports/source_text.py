@@ -20,6 +20,7 @@ _ALIAS = re.compile(
     r"\busing\s+(\w+)\s*=\s*([^;]+);|\btypedef\s+([^;{}]+?)\s*\b(\w+)\s*;|\btemplate\s*<[^;{]*>\s*using\s"
 )
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
+_BRACKETS = {opening: re.compile(f"[{re.escape(opening + end)}]") for opening, end in _CLOSING.items()}
 
 
 def masked(text: str) -> str:
@@ -48,13 +49,10 @@ def closing(text: str, start: int) -> int:
     if opening == "<":
         return _closing_angle(text, start)
     depth = 0
-    for at in range(start, len(text)):
-        if text[at] == opening:
-            depth += 1
-        elif text[at] == _CLOSING[opening]:
-            depth -= 1
-            if not depth:
-                return at
+    for one in _BRACKETS[opening].finditer(text, start):
+        depth += 1 if one[0] == opening else -1
+        if not depth:
+            return one.start()
     return -1
 
 
