@@ -146,6 +146,10 @@ def test_a_users_reference(
     found, _ = failed(on_cpu, asked, shared_object())
     assert found.kind is kind
     assert told in found.message
+    mistake = found.mistake
+    assert (mistake and (mistake.path, mistake.line)) == (
+        (str(tmp_path / "reference.py"), 2) if kind is FailureKind.REFERENCE else None
+    )
 
 
 RAGGED = (gemm_problem(27, 21, 33), gemm_problem(26, 22, 34), gemm_problem(28, 20, 36))

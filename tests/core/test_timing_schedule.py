@@ -17,7 +17,9 @@ from ckwatch.core.events import (
     WorkKind,
 )
 from ckwatch.core.timing_schedule import OVER_BUDGET
+from ckwatch.model.diagnostics import Source
 from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.python_references import MistakeKind, ReferenceMistake
 from core.language import TOML
 from core.workspace import H1, K1, T1, A, B, built, unit
 from core.world import QUICK, World
@@ -442,4 +444,22 @@ def test_a_named_processor_of_another_machine_needs_no_silence_here() -> None:
     assert not world.state.measuring["gpu-box/cpu"].exclusive
     end(world, units[0])
     assert world.state.measuring["cpu"].exclusive
+    world.drain()
+
+
+def test_a_mistake_of_the_reference_stands_at_its_line_until_it_is_right() -> None:
+    world = with_devices(GPU0, GPU1)
+    measure(world, NAMES[0])
+    mistake = ReferenceMistake(kind=MistakeKind.RAISES, message="KeyError: 3", path="/w/r.py", line=7, problem="64")
+    work = world.works.pop(world.find(WorkKind.MEASURE)).effect.work
+    world.send(MeasureFinished(work, None, "the reference is wrong: r.py:7: KeyError: 3", mistake=mistake))
+    state = world.state.find(work.key)
+    assert state is not None
+    shown = [one for one in state.diagnostics if one.source is Source.REFERENCE]
+    assert [(one.code, one.span.path, one.span.start.line) for one in shown] == [("reference/raises", "/w/r.py", 6)]
+    assert [one.message for one in shown[0].related] == ["on 64", "in this instance"]
+    assert not places(world), "no other device would find it right"
+    measure(world, NAMES[0], number=2)
+    end(world, NAMES[0])
+    assert not [one for one in state.diagnostics if one.source is Source.REFERENCE]
     world.drain()

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from benches.daemon_bench import KERNEL, Bench, build
+from benches.daemon_bench import KERNEL, Bench, build, following
 from ckwatch.bench.job import Job
 from ckwatch.bench.report import (
     BenchmarkFailure,
@@ -30,6 +30,7 @@ from ckwatch.engine.handlers import measure as handler
 from ckwatch.engine.handlers.measure import OTHERS_WAIT_S, DeviceFarm, MeasureRunner
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.python_references import MistakeKind, ReferenceMistake
 from ckwatch.model.timings import Timing
 from engine.timed_workspace import lines_of
 from fakes.patience import PATIENCE_S
@@ -56,6 +57,7 @@ class Workers:
     together: int = 1
     broken: dict[str, str] = field(default_factory=dict)
     log: list[tuple[str, str]] = field(default_factory=list)
+    mistake: ReferenceMistake | None = None
     lasting: list[LastingStandIn] = field(default_factory=list)
     waits_s: list[float] = field(default_factory=list)
     _running: int = 0
@@ -84,6 +86,9 @@ class Workers:
         self.waits_s.append(job.lease_wait_s)
         if device.key in self.broken:
             return BenchmarkFailure(kind=FailureKind.BUSY, message=self.broken[device.key])
+        if self.mistake is not None:
+            message = f"the reference is wrong: {self.mistake.sentence}"
+            return BenchmarkFailure(kind=FailureKind.REFERENCE, message=message, mistake=self.mistake)
         self.arrive()
         await self._all_run.wait()
         times_us = tuple([10.0 + len(unit) / 10] * 40)
@@ -249,6 +254,22 @@ async def test_a_device_in_use_is_left_for_another(bench: Bench, workers: Worker
     waits_s = dict(zip(workers.log, workers.waits_s, strict=True))
     assert waits_s["hip:0", unit] == OTHERS_WAIT_S, "another one may do it"
     assert waits_s["hip:1", unit] > OTHERS_WAIT_S, "no other one may"
+
+
+@pytest.mark.parametrize("race", [False, True])
+async def test_a_mistake_of_a_reference_is_a_diagnostic_and_tried_on_one_device(
+    bench: Bench, workers: Workers, race: bool
+) -> None:
+    path = str(bench.root / "reference.py")
+    workers.mistake = ReferenceMistake(kind=MistakeKind.NAN, message="Y[0] is NaN", path=path, line=3)
+    async with bench.open() as daemon, following(daemon) as seen:
+        await build(daemon)
+        with anyio.fail_after(PATIENCE_S):
+            async with daemon.benchmarks.bench((ONE,), None, device=None, force=False, race=race) as lines:
+                texts = [line.text async for line in lines if line.text]
+        await seen.until(lambda s: path in s.files and [d.code for d in s.files[path].diagnostics] == ["reference/nan"])
+    assert texts == ["the reference is wrong: reference.py:3: Y[0] is NaN"]
+    assert len({device for device, _ in workers.log}) == 1
 
 
 async def test_no_device_can_be_used(bench: Bench, workers: Workers) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ckwatch.bench.report import BenchmarkFailure, FailureKind
@@ -38,7 +38,8 @@ def or_failure(whereabouts: Progress, do: Callable[[], _Answer]) -> _Answer | Be
     try:
         return do()
     except BenchmarkError as failure:
-        return _failure(whereabouts, failure.kind, failure.message, failure.hint, failure.detail)
+        about = (failure.kind, failure.message, failure.hint, failure.detail)
+        return replace(_failure(whereabouts, *about), mistake=failure.mistake)
     except CkwatchError as error:
         return _failure(whereabouts, FailureKind.BROKEN, error.message, error.hint or "", "")
     except MemoryError as error:

@@ -23,6 +23,8 @@ from ckwatch.bench.kept_arrays import KeptArrays
 from ckwatch.bench.numerics.given_outputs import GivenArrays
 from ckwatch.bench.numerics.storage import Storage, narrow, storage_type, tensor_elements, widen
 from ckwatch.bench.numerics.tolerance import INTEGERS
+from ckwatch.bench.report import FailureKind
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.model.kernel_problem import CalledReference, KernelProblem, TensorView
 from ckwatch.model.python_references import MistakeKind, PythonReference, ReferenceMistake
 from ckwatch.model.tensors import DTYPES
@@ -42,6 +44,11 @@ class ReferenceMistakeError(Exception):
     def __init__(self, mistake: ReferenceMistake) -> None:
         super().__init__(mistake.sentence)
         self.mistake = mistake
+
+    def as_failure(self) -> BenchmarkError:
+        """The failure of a benchmark that has no right results."""
+        about = self.mistake
+        return BenchmarkError(FailureKind.REFERENCE, f"the reference is wrong: {self}", "", about.detail, about)
 
 
 class ReferenceCalls:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.roofline import CacheState
 
 
@@ -155,7 +156,8 @@ DETERMINISTIC_FAILURES = frozenset(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkFailure:
     """Why there is no timing. `message` is one sentence, `hint` what to do, `detail` all that is known: the kernel's
-    standard error, the arguments. `contestant` is the one whose fault it is."""
+    standard error, the arguments. `contestant` is the one whose fault it is; a `mistake` of the user's reference is
+    nobody's."""
 
     kind: FailureKind
     message: str
@@ -163,6 +165,7 @@ class BenchmarkFailure:
     detail: str = ""
     contestant: str = ""
     device: DeviceFacts | None = None
+    mistake: ReferenceMistake | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -268,6 +268,8 @@ class Measurement:
             except BenchmarkError as failure:
                 if failure.kind is FailureKind.REFUSED:
                     continue
+                if failure.mistake is not None:
+                    raise
                 sizes = ", ".join(f"{each.name}={each.value}" for each in problem.arguments if each.buffer is None)
                 raise BenchmarkError(
                     failure.kind,
@@ -425,7 +427,7 @@ class Measurement:
             calls.write_inputs(self._problem, inputs, seed, fnuz=self._fnuz)
             return GivenReference(self._problem, calls.outputs(self._problem, inputs))
         except ReferenceMistakeError as error:
-            raise BenchmarkError(FailureKind.REFERENCE, f"the reference is wrong: {error.mistake.sentence}") from None
+            raise error.as_failure() from None
         finally:
             calls.close()
 

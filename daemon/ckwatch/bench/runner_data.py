@@ -62,8 +62,7 @@ def runner_data(job: RunnerDataJob, artifacts: Sequence[bytes], progress: Progre
         lines += [f"omitted {name}" for name in omitted]
         (folder / "index.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     except ReferenceMistakeError as error:
-        message = f"the reference is wrong: {error.mistake.sentence}"
-        raise BenchmarkError(FailureKind.REFERENCE, message, "", error.mistake.detail) from None
+        raise error.as_failure() from None
     except GivenArrayError as error:
         raise BenchmarkError(FailureKind.REFERENCE, str(error)) from None
     except OSError as error:

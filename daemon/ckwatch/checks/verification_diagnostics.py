@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
+from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.text import Position, Span
 from ckwatch.model.verification import (
     STOPS,
@@ -41,7 +42,28 @@ def verification_diagnostics(
     if placed:
         shown += [verified.at_place(one, one[0].place) for one in groups if one[0].place is not None]
         shown += [verified.at_place([one], one.place) for one in stores if one.place is not None]
-    return (*shown, *verified.of_reference())
+    return (*shown, *mistake_diagnostics(found.reference_mistakes, unit, instance))
+
+
+def mistake_diagnostics(mistakes: Iterable[ReferenceMistake], unit: str, instance: Span) -> tuple[Diagnostic, ...]:
+    """Make diagnostics of mistakes of the user's reference, at their lines in it."""
+    shown = []
+    for one in mistakes:
+        if not one.path:  # a file says so already
+            continue
+        place = Position(one.line - 1, 0)
+        related = [Related(f"on {one.problem}", None)] if one.problem else []
+        related.append(Related("in this instance", instance))
+        shown.append(
+            Diagnostic(
+                *(Severity.ERROR, Source.REFERENCE, f"reference/{one.kind.value}", one.message),
+                *(Span(one.path, place, place), tuple(related)),
+                detail=one.detail,
+                units=(unit,),
+                unit_count=1,
+            )
+        )
+    return tuple(shown)
 
 
 def diagnostics_once(found: Verification, unit: str, instance: Span) -> tuple[Diagnostic, ...]:
@@ -49,7 +71,7 @@ def diagnostics_once(found: Verification, unit: str, instance: Span) -> tuple[Di
     verified = _VerifiedUnit(found, unit, instance, placed=True)
     store = next((one for one in verified.stores() if one.place is not None), None)
     return (
-        *verified.of_reference(),
+        *mistake_diagnostics(found.reference_mistakes, unit, instance),
         *(verified.at_store(one, store) for one in verified.of_problems()),
         *(
             verified.at_instance(one) if one[0].place is None else verified.at_place(one, one[0].place)
@@ -164,26 +186,6 @@ class _VerifiedUnit:
                 lines = [f"{one.name} ({one.shape}): {one.message or what}" for one in problems]
                 return [self.diagnostic(severity, code, f", {lines[0]}{others}", "\n".join(lines))]
         return []
-
-    def of_reference(self) -> list[Diagnostic]:
-        """The mistakes of the user's reference, at their lines in it."""
-        shown = []
-        for one in self.found.reference_mistakes:
-            if not one.path:  # a file says so already
-                continue
-            place = Position(one.line - 1, 0)
-            related = [Related(f"on {one.problem}", None)] if one.problem else []
-            related.append(Related("in this instance", self.instance))
-            shown.append(
-                Diagnostic(
-                    *(Severity.ERROR, Source.REFERENCE, f"reference/{one.kind.value}", one.message),
-                    *(Span(one.path, place, place), tuple(related)),
-                    detail=one.detail,
-                    units=(self.unit,),
-                    unit_count=1,
-                )
-            )
-        return shown
 
     def diagnostic(
         self, severity: Severity, code: str, text: str, detail: str = "", span: Span | None = None,

@@ -17,6 +17,7 @@ from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.figures import Figures
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Kernel, Outcome, Unit
+from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.timings import Timing
 from ckwatch.model.verification import Verification
 
@@ -420,11 +421,13 @@ class AnalyzeRequested(Event):
 @dataclass(frozen=True, slots=True)
 class MeasureFinished(WorkEvent):
     """The end of `Measure`; `timing` is None when the machine, not the kernel, is why there is none (`problem`).
-    `failed_device`: then the key of the device that could not be used, where another one may be."""
+    `failed_device`: then the key of the device that could not be used, where another one may be. `mistake`: then that
+    of the user's reference that is why."""
 
     timing: ShapeTiming | None
     problem: str = ""
     failed_device: str = ""
+    mistake: ReferenceMistake | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -280,6 +280,7 @@ def _is_compared_otherwise(old: Unit, new: Unit) -> bool:
 def _take_reference(state: State, out: Effects, unit: UnitState) -> None:
     """Drop the timings, whose results were compared with another reference or otherwise."""
     unit.timing.by_shape = {}
+    unit.timing.mistakes = ()
     unit.input.last_edit = state.next()
     state.newly_settled.append(unit.key)
     verification_schedule.consider(state, out, unit)

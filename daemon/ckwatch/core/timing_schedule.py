@@ -284,9 +284,11 @@ def measure_finished(state: State, out: Effects, event: events.MeasureFinished) 
     if timing is None and ran and not _try_elsewhere(state, unit, event.failed_device):
         unit.timing.requested.clear()
         unit.timing.untimed_because = event.problem
+        unit.timing.mistakes = () if event.mistake is None else (event.mistake,)
     elif timing is not None and unit.compile.result is not None and unit.compile.result.artifact == timing.artifact:
         unit.timing.by_shape = {**unit.timing.by_shape, timing.shape: timing}
         unit.timing.requested.pop(timing.shape, None)
+        unit.timing.mistakes = ()
     _queue(state, unit)
     publish(out, unit)
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ckwatch.bench.job import Race
-from ckwatch.checks.verification_diagnostics import verification_diagnostics
+from ckwatch.checks.verification_diagnostics import mistake_diagnostics, verification_diagnostics
 from ckwatch.codeobject.report_diff import warning_diagnostics
 from ckwatch.core import events
 from ckwatch.core.effects import Verify
 from ckwatch.core.phases import Phase
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Outcome, Unit
+from ckwatch.model.python_references import ReferenceMistake
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,8 @@ class TimingState:
     """The running measurement."""
     untimed_because: str = ""
     """Why it was not timed although it was to be."""
+    mistakes: tuple[ReferenceMistake, ...] = ()
+    """Those of its reference, if that is why."""
 
 
 @dataclass(slots=True)
@@ -279,13 +282,16 @@ class UnitState:
 
     @property
     def _timing_diagnostics(self) -> tuple[Diagnostic, ...]:
-        """The warnings of the last artifact's timings."""
-        timings, result = self.timing.by_shape, self.compile.result
-        if not timings or result is None:
+        """The warnings of the last artifact's timings, and mistakes of the reference that no verification shows."""
+        timings, result, verified = self.timing.by_shape, self.compile.result, self.verification.latest
+        if result is None:
             return ()
-        return tuple(
+        of_timings = tuple(
             one for timing in timings.values() if timing.artifact == result.artifact for one in timing.diagnostics
         )
+        if verified is not None and verified.artifact == result.artifact and verified.verification.reference_mistakes:
+            return of_timings
+        return of_timings + mistake_diagnostics(self.timing.mistakes, self.unit.id, self.unit.instance.span)
 
     @property
     def has_placed_findings(self) -> bool:

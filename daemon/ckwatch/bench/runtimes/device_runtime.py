@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from ckwatch.bench.report import DeviceReading, FailureKind
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.python_references import ReferenceMistake
 
 if TYPE_CHECKING:  # the daemon knows this protocol, and needs no numpy
     import numpy as np
@@ -22,14 +23,22 @@ Launch = Callable[[], None]
 
 
 class BenchmarkError(Exception):  # becomes a `Failure`
-    """The device, its driver or the kernel failed; `kind` says whose fault it is."""
+    """The device, its driver or the kernel failed, or the reference with a `mistake`; `kind` says whose fault it is."""
 
-    def __init__(self, kind: FailureKind, message: str, hint: str = "", detail: str = "") -> None:
+    def __init__(
+        self,
+        kind: FailureKind,
+        message: str,
+        hint: str = "",
+        detail: str = "",
+        mistake: ReferenceMistake | None = None,
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.hint = hint
         self.detail = detail
+        self.mistake = mistake
 
 
 def version_of(package: str) -> str:

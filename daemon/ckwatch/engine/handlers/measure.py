@@ -354,6 +354,9 @@ class MeasureRunner:
             self._warn(device, outcome.warning)
         elif outcome.kind in KERNEL_FAILURES:
             record = replace(record, failure=outcome if outcome.device is not None else replace(outcome, device=device))
+        elif outcome.mistake is not None:
+            mistake = replace(outcome.mistake, problem=shape.name)
+            return MeasureFinished(effect.work, None, outcome.message, mistake=mistake, at=time.time())
         else:
             if not device.machine:
                 self._found = None  # the devices may have changed
