@@ -74,6 +74,29 @@ def test_other_lists(by: str, expected: str, capsys: pytest.CaptureFixture[str])
     assert expected in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("by", ["line", "instruction", "function"])
+def test_estimated_cycles_rank(by: str, capsys: pytest.CaptureFixture[str]) -> None:
+    client = ProfilingClient(product_profile(estimated=True))
+    assert client.run("profile", UNIT_INSPECTING, "--by", by, "--top", "1000") == 0
+    lines = capsys.readouterr().out.splitlines()
+    head = next(number for number, line in enumerate(lines) if "cycles (estimate)" in line)
+    assert "  cycles are an estimate: of waves, with 2 on a SIMD at a time" in lines[:head]
+    end = lines[head].index("cycles (estimate)") + len("cycles (estimate)")
+    shares = [float(line[:end].removesuffix(" %").split()[-1]) for line in lines[head + 1 :] if line.strip()]
+    templates = [share for share, line in zip(shares, lines[head + 1 :], strict=False) if ".hip.j2" in line]
+    ranked = templates if by == "line" else shares
+    assert len(ranked) > 1
+    assert ranked == sorted(ranked, reverse=True)
+
+
+def test_what_a_line_waits_for_is_said_with_its_part(capsys: pytest.CaptureFixture[str]) -> None:
+    client = ProfilingClient(product_profile(estimated=True))
+    assert client.run("profile", UNIT_INSPECTING, "--by", "instruction", "--top", "1000") == 0
+    waits = [line for line in capsys.readouterr().out.splitlines() if ": s_waitcnt" in line]
+    assert waits
+    assert all(" load of " in line and " % " in line.partition(" load of ")[2] for line in waits)
+
+
 def test_what_is_lost_stands_below(capsys: pytest.CaptureFixture[str]) -> None:
     column = figures(issued=10, lanes=640, accesses=10, turns=640, phases=20, fullest=32)
     assert ProfilingClient(profile_with(figures(), column)).run("profile", UNIT_INSPECTING) == 0

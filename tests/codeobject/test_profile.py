@@ -14,6 +14,7 @@ from ckwatch.codeobject.profile import profile_of, waited_for
 from ckwatch.codeobject.profile_files import pprof, speedscope
 from ckwatch.codeobject.profile_hints import hints_of
 from ckwatch.model.instruction_counts import InstructionCounts, KernelCounts
+from ckwatch.model.instruction_cycles import CycleEstimate, InstructionCycles, WaitCause
 from ckwatch.model.profiles import KernelProfile, LossKind, ProfiledLine, ProfileFigures
 from codeobject.test_listing import main_of, product, product_lines, product_rendered
 
@@ -29,10 +30,24 @@ def kernel_counts(listing: Listing) -> KernelCounts:
     return KernelCounts(symbol="product", launches=1, workgroups=2, all_workgroups=16, instructions=counts)
 
 
-def product_profile() -> KernelProfile:
+def product_profile(*, estimated: bool = False) -> KernelProfile:
     function, rendered = product(), product_rendered()
     listing = listing_of(function, main=main_of(function), frames=product_lines(), rendered=rendered)
-    return profile_of(listing, kernel_counts(listing), rendered, wave_lanes=64, line_bytes=128)
+    cycles = estimate_of(listing) if estimated else None
+    return profile_of(listing, kernel_counts(listing), rendered, wave_lanes=64, line_bytes=128, cycles=cycles)
+
+
+def estimate_of(listing: Listing) -> CycleEstimate:
+    """Each instruction takes 4 cycles a time; waits take 100 for the first load, barriers 10."""
+    counts = kernel_counts(listing).instructions
+    load = next(row.instruction.address for row in listing.rows if "_load_" in row.instruction.mnemonic[2:])
+    found = {}
+    for row in listing.rows:
+        one = row.instruction
+        waits = {WaitCause("load", load): 100.0} if one.mnemonic == "s_waitcnt" else {}
+        waits |= {WaitCause("others at a barrier"): 10.0} if one.mnemonic == "s_barrier" else {}
+        found[one.address] = InstructionCycles(4.0 * counts[one.address].issued, waits)
+    return CycleEstimate(found, ("of waves, with 2 on a SIMD at a time",))
 
 
 def test_issues_are_those_that_were_counted() -> None:
@@ -88,6 +103,50 @@ def test_a_loop_counts_its_rounds() -> None:
             one for one in profile.instructions if one.loop is not None and _within(profile, one.loop, loop.header)
         ]
         assert loop.figures.counts.issued == sum(one.counts.issued for one in inside)
+
+
+def test_estimated_cycles_sum_up_like_issues() -> None:
+    profile = product_profile(estimated=True)
+    total = profile.total.cycles
+    assert total is not None
+    assert total.issue == 4 * profile.total.counts.issued
+    waits = sum(one.text.startswith("s_waitcnt") for one in profile.instructions)
+    barriers = sum(one.text.startswith("s_barrier") for one in profile.instructions)
+    assert total.wait == 100 * waits + 10 * barriers
+    assert sum(stack.cycles or 0 for stack in profile.stacks) == total.total
+    own = sum(line.own.cycles.total for line in profile.lines if line.own.cycles is not None)
+    without = sum(one.cycles.total for one in profile.instructions if one.at is None and one.cycles is not None)
+    assert own + without == total.total
+    assert profile.cycle_share(total.total) == 1
+    assert profile.cycle_notes
+    plain = product_profile()
+    assert (plain.total.cycles, plain.cycle_notes, plain.cycle_share(None)) == (None, (), None)
+
+
+def test_what_a_line_waits_for_is_named_by_its_line() -> None:
+    """Without the file where it is that of the line that waits."""
+    profile = product_profile(estimated=True)
+    load = next(one for one in profile.instructions if "_load_" in one.text.split()[0][2:])
+    assert load.at is not None
+    place = profile.lines[load.at]
+    name = place.path.rpartition("/")[2]
+    seen = set()
+    for line in profile.lines:
+        for what in () if line.own.cycles is None else line.own.cycles.waits_for:
+            if what != "others at a barrier":
+                here = line.path == place.path
+                assert what == (f"load of line {place.line + 1}" if here else f"load of {name}:{place.line + 1}")
+                seen.add(here)
+    assert seen == {True, False}
+    assert profile.total.cycles is not None
+    assert f"load of {name}:{place.line + 1}" in profile.total.cycles.waits_for
+
+
+def test_a_loop_stands_at_the_line_that_closes_it() -> None:
+    profile = product_profile()
+    for loop in profile.loops:
+        assert loop.at is not None
+        assert profile.lines[loop.at].in_template
 
 
 def _within(profile: KernelProfile, loop: int | None, header: int) -> bool:

@@ -49,8 +49,8 @@ def profile_lines(found: UnitProfile, by: str, top: int, root: str = "") -> Iter
         yield f"{INDENT}{kernel.total.counts.issued:,} instructions of {executed}{launches}", ""
         for note in kernel.notes:
             yield f"{INDENT}{note}", "yellow"
-        for note in kernel.cycle_notes:
-            yield f"{INDENT}cycles are an estimate: {note}", "dim"
+        if kernel.cycle_notes:
+            yield f"{INDENT}cycles are an estimate: {'; '.join(kernel.cycle_notes)}", "dim"
         yield from _table(_ROWS[by](kernel, root), top)
     if found.hints:
         yield "", ""

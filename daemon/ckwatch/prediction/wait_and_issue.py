@@ -115,7 +115,7 @@ class _Walk:
     busy: dict[str, float] = field(default_factory=dict)
     """Until when a unit is taken."""
 
-    since_barrier: Counter[str] = field(default_factory=Counter)
+    since_barrier: dict[str, float] = field(default_factory=dict)
     """Clocks of units since the last barrier."""
 
     def later(self, clocks: float) -> _Walk:
@@ -124,7 +124,7 @@ class _Walk:
             {name: (at - clocks, by) for name, (at, by) in self.ready.items() if at > clocks},
             {name: [(at - clocks, by) for at, by in queue] for name, queue in self.under_way.items()},
             {unit: at - clocks for unit, at in self.busy.items() if at > clocks},
-            Counter(self.since_barrier),
+            dict(self.since_barrier),
         )
 
 
@@ -319,7 +319,8 @@ class _Estimator:
         """Start what an instruction leaves under way."""
         instruction, uses = self._instructions[index], self._uses[index]
         mnemonic, kind, costs = instruction.mnemonic, traits(instruction.mnemonic).kind, self._costs
-        walk.since_barrier.update(uses)
+        for unit, taken in uses.items():
+            walk.since_barrier[unit] = walk.since_barrier.get(unit, 0.0) + taken
         if kind is InstructionKind.MFMA:
             clocks = matrix_clocks(instruction.text, costs)
             if clocks is None:
@@ -380,7 +381,7 @@ class _Estimator:
             regions[loop_number] += self._flow.members([block])
         for members in regions.values():
             alone = 0.0
-            used: Counter[str] = Counter()
+            used: dict[str, float] = defaultdict(float)
             for index in members:
                 issued = self._counts[index].issued
                 alone += issued * (self._issue[index] + sum(self._waits[index].values()))
