@@ -23,7 +23,7 @@ from ckwatch.workspace.files import Stamp
 from ckwatch.workspace.open_places import report_open_places
 from ckwatch.workspace.parameters import ParameterReader, PlacedValue, identity, merge_tables
 from ckwatch.workspace.problems import Problems, join_names
-from ckwatch.workspace.references import SourceReader
+from ckwatch.workspace.references import SourceReader, check_arguments
 from ckwatch.workspace.settings import AnyArch, LimitsSection, Name, Section, name_at
 from ckwatch.workspace.shapes import read_shapes
 from ckwatch.workspace.sweep import SweepPlan, expand_sweep, read_sweep
@@ -133,6 +133,13 @@ def read_kernel(
         reader.is_typed = partial(search.declares, template)
     spaces: list[SweepPlan] = []
     instances = _read_instances(reader, values, limits, spaces)
+    if operation is not None and operation.reference is not None and instances is not None:
+        parameters = [name for one in instances for name in one.parameters]
+        for space in spaces:
+            parameters += [*space.fixed, *(one.parameter for one in (*space.axes, *space.derived))]
+        arguments = (*_tensor_arguments(operation), *operation.size_arguments, *operation.runtime_arguments)
+        reference = check_arguments(problems, operation.reference, arguments, [*dict.fromkeys(parameters)])
+        operation = replace(operation, reference=reference)
     kernel = None
     if usable and instances is not None and table is not None and template is not None and operation is not None:
         kernel = Kernel(
@@ -228,6 +235,12 @@ def _with_split_k(operation: Operation, table: Any, shapes: list[Shape]) -> Oper
         return operation
     splits = any(shape.runtime.get("kBatch", 1) > 1 for shape in shapes)
     return replace(operation, settings={**operation.settings, "split_k": splits})
+
+
+def _tensor_arguments(operation: Operation) -> tuple[str, ...]:
+    """The tensors that a reference gets: inputs, and outputs that hold something before a launch."""
+    kept = (name for name, one in operation.outputs if one.in_out or one.partial)
+    return (*(name for name, _ in operation.inputs), *kept)
 
 
 def _names_of(operation: Operation | None) -> frozenset[str]:

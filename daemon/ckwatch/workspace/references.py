@@ -13,14 +13,14 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.diagnostics import Diagnostic, Fix, Severity, Source
 from ckwatch.model.python_references import PythonReference, SourceModule
 from ckwatch.model.text import Position, Span
 from ckwatch.system.user_files import is_there, real_path
 from ckwatch.workspace.files import FileText, editor_text, read_text
-from ckwatch.workspace.problems import Problems, nearest
+from ckwatch.workspace.problems import Problems, did_you_mean, join_names, nearest
 from ckwatch.workspace.writers import Writers
 
 ReadText = Callable[[str], FileText | None]
@@ -102,7 +102,82 @@ def read_reference(problems: Problems, value: str, reader: SourceReader) -> Pyth
         guess = f"; did you mean `{near}`?" if near else ""
         return _refused(problems, "missing-reference", f"{file} has no function `{function}`{guess}")
     _add_imported(problems, reader, modules, tree, name)
-    return PythonReference(function, tuple(modules.values()), makes_inputs=names is None or "inputs" in names)
+    makes_inputs = names is None or "inputs" in names
+    found = PythonReference(function, tuple(modules.values()), makes_inputs=makes_inputs)
+    return replace(found, takes=tuple(dict.fromkeys(one.argument.arg for one in _arguments_of(found))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """An argument of the reference or of `inputs`, which must be given unless it is `optional`."""
+
+    module: SourceModule
+    function: str
+    argument: ast.arg
+    optional: bool
+
+
+def _arguments_of(reference: PythonReference) -> Iterator[_Argument]:
+    """The arguments of the reference by name, and those of `inputs` behind its own two, as far as the text tells."""
+    for function, own in ((reference.function, 0), *((("inputs", 2),) if reference.makes_inputs else ())):
+        found = _definition(reference.modules, function)
+        if found is None:
+            continue
+        module, node = found
+        given = [*node.args.posonlyargs, *node.args.args]
+        least = len(given) - len(node.args.defaults)
+        for at, argument in enumerate(given[own:], own):
+            yield _Argument(module, node.name, argument, bool(node.decorator_list) or at >= least)
+        for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+            yield _Argument(module, node.name, argument, bool(node.decorator_list) or default is not None)
+
+
+def _definition(modules: Sequence[SourceModule], function: str) -> tuple[SourceModule, ast.FunctionDef] | None:
+    """The function of this name in the first of the modules, or where that imports it from; None where it is none."""
+    by_name = {one.name: one for one in modules}
+    module: SourceModule | None = modules[0]
+    for _ in range(_MOST_MODULES):
+        if module is None:
+            return None
+        package = module.name if module.is_package else module.name.rpartition(".")[0]
+        elsewhere = None
+        for node in ast.walk(ast.parse(module.text)):
+            if isinstance(node, ast.FunctionDef) and node.name == function:
+                return module, node
+            if isinstance(node, ast.ImportFrom):
+                names = [one.name for one in node.names if (one.asname or one.name) == function]
+                elsewhere = (_absolute(node, package), names[0]) if names else elsewhere
+        if elsewhere is None:
+            return None
+        module, function = by_name.get(elsewhere[0]), elsewhere[1]
+    return None
+
+
+def check_arguments(
+    problems: Problems, reference: PythonReference, arguments: Sequence[str], parameters: Sequence[str]
+) -> PythonReference:
+    """The reference, which cannot be called where it or `inputs` names what is none of the kernel's `arguments` and no
+    parameter of an instance: that is reported at its place."""
+    if reference.problem:
+        return reference
+    for one in _arguments_of(reference):
+        known = [*parameters] if one.function == "inputs" else [*arguments, *parameters]
+        name = one.argument.arg
+        if one.optional or name in known:
+            continue
+        what = "parameter of an instance" if one.function == "inputs" else "input, size, runtime argument or parameter"
+        message = f"`{one.function}` takes `{name}`, which is no {what}; {did_you_mean(name, known)}known: "
+        message += join_names(known) or "none"
+        line = one.module.text.splitlines()[one.argument.lineno - 1]
+        column = len(line.encode()[: one.argument.col_offset].decode())
+        start = Position(one.argument.lineno - 1, column)
+        span = Span(one.module.path, start, replace(start, column=column + len(name)))
+        near = nearest(name, known)
+        fixes = (Fix(span, near),) if near else ()
+        found = Diagnostic(Severity.ERROR, Source.REFERENCE, "reference/arguments", message, span, fixes=fixes)
+        problems.found.append(found)
+        return replace(reference, problem=message)
+    return reference
 
 
 def _refused(problems: Problems, code: str, message: str) -> PythonReference:
