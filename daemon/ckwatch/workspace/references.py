@@ -8,23 +8,17 @@ them is a change of the reference. Nothing is executed here.
 from __future__ import annotations
 
 import ast
-import hashlib
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from ckwatch.model.diagnostics import Diagnostic, Fix, Severity, Source
 from ckwatch.model.python_references import PythonReference, SourceModule
 from ckwatch.model.text import Position, Span
-from ckwatch.system.user_files import is_there, real_path
-from ckwatch.workspace.files import FileText, editor_text, read_text
+from ckwatch.workspace.named_files import NamedFiles
 from ckwatch.workspace.problems import Problems, did_you_mean, join_names, nearest
-from ckwatch.workspace.writers import Writers
-
-ReadText = Callable[[str], FileText | None]
-"""The text of the file at a path, None where there is none."""
 
 _FORM = re.compile(r"(?P<file>[^:]+\.py):(?P<function>[A-Za-z_]\w*)", re.ASCII)
 _MOST_MODULES = 64
@@ -32,47 +26,7 @@ _MOST_MODULES = 64
 PLACE = ("operation", "reference")
 
 
-@dataclass(slots=True)
-class SourceReader:
-    """Reads Python files in `folders` (absolute) for one load of a workspace; `asked` are digests of what was found by
-    path, None where nothing was."""
-
-    folders: tuple[str, ...]
-    writers: Writers | None = None
-    overlay: Callable[[str, str], str | None] = lambda _path, _real: None
-    asked: dict[str, bytes | None] = field(default_factory=dict)
-
-    def text(self, path: str) -> FileText | None:
-        """The text of the file at `path`, which an editor may hold; None where there is no such file."""
-        unsaved = self.overlay(path, real_path(path))
-        found = None
-        if unsaved is not None:
-            found = editor_text(unsaved)
-        elif is_there(path):
-            found = read_text(path, Source.REFERENCE, self.writers)
-        content = None if found is None else found.text + "".join(f"\0{one}" for one in found.diagnostics)
-        self.asked[path] = (
-            None if content is None else hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()
-        )
-        return found
-
-    def is_inside(self, path: str) -> bool:
-        """Return True if a file lies in one of the folders, wherever links lead."""
-        real = real_path(path)
-        return any(real.startswith(real_path(folder).rstrip(os.sep) + os.sep) for folder in self.folders)
-
-
-def holds(asked: Mapping[str, bytes | None], reader: SourceReader) -> bool:
-    """Return True if reading the same files again would find the same."""
-    for path, digest in asked.items():
-        if path not in reader.asked:
-            reader.text(path)
-        if reader.asked[path] != digest:
-            return False
-    return True
-
-
-def read_reference(problems: Problems, value: str, reader: SourceReader) -> PythonReference:
+def read_reference(problems: Problems, value: str, reader: NamedFiles) -> PythonReference:
     """The reference that `reference = value` names; what is wrong with it is reported and does not keep the kernel from
     being compiled."""
     form = _FORM.fullmatch(value)
@@ -229,7 +183,7 @@ def _names_of(tree: ast.Module) -> set[str] | None:
 
 
 def _add_imported(
-    problems: Problems, reader: SourceReader, modules: dict[str, SourceModule], tree: ast.Module, name: str
+    problems: Problems, reader: NamedFiles, modules: dict[str, SourceModule], tree: ast.Module, name: str
 ) -> None:
     """Add the modules in the reference's folder that it imports, and those that they import."""
     folder = os.path.dirname(modules[name].path)  # noqa: PTH120
@@ -247,7 +201,7 @@ def _add_imported(
         waiting += [] if inner is None else _imports(inner, package)
 
 
-def _module(problems: Problems, reader: SourceReader, folder: str, name: str) -> SourceModule | None:
+def _module(problems: Problems, reader: NamedFiles, folder: str, name: str) -> SourceModule | None:
     base = os.path.join(folder, *name.split("."))  # noqa: PTH118
     for path, is_package in ((os.path.join(base, "__init__.py"), True), (f"{base}.py", False)):  # noqa: PTH118
         read = reader.text(path) if reader.is_inside(path) else None
