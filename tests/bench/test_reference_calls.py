@@ -18,6 +18,14 @@ from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.python_references import MistakeKind, ReferenceMistake
 from ckwatch.model.tensors import DTYPES
 
+WITH_PARAMETERS = """
+def inputs(sizes, rng, Tile):
+    return {"Index": [Tile] * sizes["M"]}
+
+def f(X, Index, Tile, *, Groups=(1,)):
+    assert Groups == (1,) and list(Index) == [Tile] * 3
+    return X + Tile
+"""
 TWO_OUTPUTS = '[[operation.output]]\nname = "Most"\ndtype = "i8"\nsizes = ["M"]\n'
 LIMIT_S = 60.0
 
@@ -65,6 +73,16 @@ def f(X, Index, M, N, scale, flag, *, more=3, **others):
     np.testing.assert_array_equal(case.outputs()["Y"], expected)
 
 
+def test_parameters_of_the_instance_are_arguments(tmp_path: Path, cases: list[Case]) -> None:
+    cases.append(case := Case(tmp_path, WITH_PARAMETERS))
+    called = case.problem.reference
+    assert called is not None
+    assert called.parameters == (("Tile", 1),)
+    case.calls.write_inputs(case.problem, case.inputs, 1, fnuz=False)
+    expected = widen(case.inputs["X"], "f16", fnuz=False).reshape(3, 5) + 1
+    np.testing.assert_array_equal(case.outputs()["Y"], expected)
+
+
 @pytest.mark.parametrize(
     "result", ["X, np.argmax(X, axis=1)", "{'Most': X.argmax(axis=1), 'Y': X}", "(X.tolist(), list(X.argmax(axis=1)))"]
 )
@@ -107,7 +125,7 @@ def test_mistakes_stand_at_their_lines(
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("def f(x):\n    return x\n", 1, "`f` has a parameter `x`, which is no input, size or runtime argument; known: X, "),
+        ("import functools\n@functools.cache\ndef f(x):\n    return x\n", 2, "`f` has a parameter `x`, which is no input, "),
         ("\ndef f(X, /):\n    return X\n", 2, "takes `X` by place"),
         ("from helper import *\n", 1, "ModuleNotFoundError"),
         ("f = 3\n", 1, "there is no function `f`"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ckwatch.model.kernel_problem import CalledReference, KernelProblem, ReferenceOutput, problem_of
-from ckwatch.model.kernels import Kernel
+from ckwatch.model.kernels import Kernel, units_of
 from ckwatch.model.python_references import PythonReference, SourceModule
 from ckwatch.workspace.loading import Workspace, load_workspace
 
@@ -76,7 +76,7 @@ def reference_kernel(root: Path, text: str = RIGHT, keys: str = "", more: str = 
 
 def reference_problem(kernel: Kernel) -> KernelProblem:
     """The problem of its shape."""
-    return problem_of(kernel.operation, kernel.shapes[0], "gfx942")
+    return problem_of(units_of(kernel, ("gfx942",))[0].operation, kernel.shapes[0], "gfx942")
 
 
 def called_reference(problem: KernelProblem, path: Path, text: str) -> tuple[KernelProblem, PythonReference]:

@@ -103,6 +103,45 @@ def test_a_syntax_error_stands_at_its_line_once(tmp_path: Path) -> None:
     assert [reference_of(workspace).problem, len(workspace.kernels)] == ["reference.py is not Python", 2]
 
 
+@pytest.mark.parametrize(
+    ("files", "place", "words"),
+    [
+        ({"reference.py": "def f(X, Tiel): ...\n"}, ("reference.py", 0, 9, 13), "did you mean `Tile`? known: X, Index, M, N"),
+        ({"reference.py": "def f(X,\n      ö, ü=3): ...\n"}, ("reference.py", 1, 6, 7), "`f` takes `ö`, which is no input,"),
+        ({"reference.py": "def f(X, *, y): ...\n"}, ("reference.py", 0, 12, 13), "size, runtime argument or parameter;"),
+        ({"reference.py": "from h import g as f\n", "h.py": "def g(Y): ...\n"}, ("h.py", 0, 6, 7), "`g` takes `Y`"),
+        (
+            {"reference.py": "def inputs(sizes, rng, M): ...\ndef f(X): ...\n"}, ("reference.py", 0, 23, 24),
+            "`inputs` takes `M`, which is no parameter of an instance; known: Tile",
+        ),
+    ],
+)  # fmt: skip
+def test_an_argument_that_is_none_is_reported_at_it(
+    files: dict[str, str], place: tuple[str, int, int, int], words: str, tmp_path: Path
+) -> None:
+    workspace = reference_workspace(tmp_path, files)
+    (found,) = workspace.errors
+    assert found.code == "reference/arguments"
+    span = found.span
+    assert (Path(span.path).name, span.start.line, span.start.column, span.end.column) == place
+    assert words in found.message
+    assert reference_of(workspace).problem  # nothing calls it
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(X, Index, M, N, scale, flag, Tile): ...",
+        "def f(X, other=3, *arrays, Tile, more=1, **others): ...",
+        "import functools\n@functools.partial\ndef f(rewritten): ...",
+        "f = lambda unknown: 1",
+        "def inputs(sizes, rng, Tile, other=2): ...\ndef f(X): ...",
+    ],
+)
+def test_what_may_be_an_argument_is_none_of_our_business(text: str, tmp_path: Path) -> None:
+    assert reference_workspace(tmp_path, {"reference.py": text}).diagnostics == ()
+
+
 def codes(found: tuple[Diagnostic, ...]) -> list[str]:
     return [one.code for one in found]
 
@@ -138,7 +177,7 @@ def test_wrong_tolerances(keys: str, code: str, tmp_path: Path) -> None:
 
 
 def test_any_kind_of_operation_may_have_one(tmp_path: Path) -> None:
-    reference_workspace(tmp_path)
+    reference_workspace(tmp_path, {"reference.py": "def f(X): ...\n"})
     (tmp_path / "k.kernel.toml").write_text(
         'template = "t.hip.j2"\n[operation]\nkind = "normalization"\nnorm = "rms"\ndtype = "f16"\n'
         'reference = "reference.py:f"\n[[instance]]\nname = "one"\nTile = 1\n'

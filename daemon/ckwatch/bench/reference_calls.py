@@ -82,6 +82,7 @@ class ReferenceCalls:
         head = {
             "call": "outputs",
             "sizes": _sizes(problem, called),
+            "parameters": dict(called.parameters),
             "runtime": {name: _scalar(*one) for name, one in scalars.items() if name not in called.sizes},
             "absent": [name for name, view in called.inputs if view is None],
             "arrays_wanted": wanted,
@@ -108,6 +109,7 @@ class ReferenceCalls:
         head = {
             "call": "inputs",
             "sizes": _sizes(problem, called),
+            "parameters": dict(called.parameters),
             "seed": seed,
             "arrays_wanted": [_wanted(problem, name, view, nan=True) for name, view in views.items()],
         }

@@ -135,7 +135,7 @@ class _Reference:
         if not callable(function):
             raise _MistakeError("arguments", f"there is no function `{self._function_name}`")
         tensors = {**given, **dict.fromkeys(request["absent"])}
-        arguments = {**tensors, **request["sizes"], **request["runtime"]}
+        arguments = {**request["parameters"], **tensors, **request["sizes"], **request["runtime"]}
         result = function(**_accepted(function, self._function_name, arguments))
         line = self._return_line(function)
         wanted = request["arrays_wanted"]
@@ -161,7 +161,9 @@ class _Reference:
         if not callable(function):
             return {}
         line = function.__code__.co_firstlineno if hasattr(function, "__code__") else None
-        found = function(request["sizes"], np.random.default_rng(request["seed"]))
+        found = function(
+            request["sizes"], np.random.default_rng(request["seed"]), **_named(function, request["parameters"], line)
+        )
         if not isinstance(found, dict):
             raise _MistakeError(
                 "outputs", f"`inputs` returns {_described(found)}; a dict of arrays by name is needed", line
@@ -177,6 +179,18 @@ class _Reference:
 def _starts_at(node: Any, line: int) -> bool:
     first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
     return bool(first == line)
+
+
+def _named(function: Callable[..., Any], parameters: Mapping[str, Any], line: int | None) -> dict[str, Any]:
+    """The parameters of the instance that `inputs(sizes, rng, …)` names behind its own two."""
+    with suppress(TypeError, ValueError):
+        others = [*inspect.signature(function).parameters.values()][2:]
+        for one in others:
+            if one.name not in parameters and one.default is one.empty and one.kind is not one.VAR_KEYWORD:
+                message = f"`inputs` has a parameter `{one.name}`, which is no parameter of the instance"
+                raise _MistakeError("arguments", message, line)
+        return {one.name: parameters[one.name] for one in others if one.name in parameters}
+    return {}
 
 
 def _accepted(function: Callable[..., Any], name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,7 +211,10 @@ def _accepted(function: Callable[..., Any], name: str, arguments: Mapping[str, A
             found[one.name] = arguments[one.name]
         elif one.default is one.empty:
             known = ", ".join(arguments)
-            message = f"`{name}` has a parameter `{one.name}`, which is no input, size or runtime argument"
+            message = (
+                f"`{name}` has a parameter `{one.name}`, which is no input, size, runtime argument or parameter of"
+            )
+            message += " the instance"
             raise _MistakeError("arguments", f"{message}; known: {known}")
     return found
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from ckwatch.model.contractions import EpilogueStep, MatrixAxes, MatrixView, evaluated
-from ckwatch.model.kernels import Operation, OutputComparison, Shape, Tensor, is_integers
+from ckwatch.model.kernels import Operation, OutputComparison, ParameterValue, Shape, Tensor, is_integers
 from ckwatch.model.row_computations import OptionValue, RowComputation
 from ckwatch.model.tensor_values import TensorValues
 from ckwatch.model.tensors import DTYPES, evaluate_size
@@ -133,8 +133,8 @@ class ReferenceOutput:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalledReference:
     """A user's reference with its arguments: the tensors `inputs` by name (None: absent), and the kernel's scalars, of
-    which `sizes` are the sizes. `digest` is that of the `PythonReference`, `problem` why it cannot be called.
-    `fnuz`: as that of a `Gemm`."""
+    which `sizes` are the sizes; `parameters` are those of the instance that it takes. `digest` is that of the
+    `PythonReference`, `problem` why it cannot be called. `fnuz`: as that of a `Gemm`."""
 
     digest: str
     name: str
@@ -144,6 +144,7 @@ class CalledReference:
     accumulator: str
     fnuz: bool
     problem: str = ""
+    parameters: tuple[tuple[str, ParameterValue], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +298,7 @@ def _called_reference(
         accumulator=operation.accumulator,
         fnuz=is_fnuz(arch),
         problem=declared.problem,
+        parameters=operation.reference_parameters,
     )
 
 

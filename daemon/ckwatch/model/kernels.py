@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -116,7 +116,8 @@ class Operation:
     are `runtime_types` (`int32_t` where not given); `runtime_values` are those to try. `size_defaults` are expressions
     for sizes that a shape need not give, which are also the least that they may be. `limits`: what sizes may be, by
     name. `computation`: what it computes, None where that is not known. `reference`: the user's own, which counts
-    instead; `comparisons`: how outputs are compared with it, by their names.
+    instead; `comparisons`: how outputs are compared with it, by their names. `reference_parameters`: those parameters
+    of an instance that it takes.
     """
 
     kind: str
@@ -131,6 +132,7 @@ class Operation:
     size_defaults: Mapping[str, str] = field(default_factory=dict)
     computation: Contraction | RowComputation | None = None
     reference: PythonReference | None = None
+    reference_parameters: tuple[tuple[str, ParameterValue], ...] = ()
     comparisons: Mapping[str, OutputComparison] = field(default_factory=dict)
     limits: Mapping[str, SizeLimits] = field(default_factory=dict)
 
@@ -239,6 +241,14 @@ class Unit:
     def id(self) -> str:
         """`KERNEL/INSTANCE@ARCH`, unique in a workspace."""
         return f"{self.kernel.name}/{self.instance.name}@{self.arch}"
+
+    @property
+    def operation(self) -> Operation:
+        """The kernel's operation, with those parameters of the instance that its reference takes."""
+        operation, parameters = self.kernel.operation, self.instance.parameters
+        takes = () if operation.reference is None else operation.reference.takes
+        named = tuple((name, parameters[name]) for name in takes if name in parameters)
+        return replace(operation, reference_parameters=named) if named else operation
 
 
 class Outcome(StrEnum):

@@ -25,13 +25,14 @@ class PythonReference:
     """The function `function` of the first of `modules`; the others lie beside it and are imported by it.
 
     `problem`: why it cannot be called, which is reported in a file; empty if it can. `makes_inputs`: the first module
-    may have a function `inputs`.
+    may have a function `inputs`. `takes`: the names of arguments of both, as far as the text tells.
     """
 
     function: str
     modules: tuple[SourceModule, ...]
     problem: str = ""
     makes_inputs: bool = False
+    takes: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:

@@ -176,7 +176,7 @@ _VARIED = (
 
 def _trials_on(unit: Unit, named: Sequence[tuple[str, Mapping[str, int]]]) -> Iterator[Trial]:
     """Of a unit of a kind that is no product: `named` sizes, the first of them also with gaps and off its alignment."""
-    operation, runtime = unit.kernel.operation, _usual_runtime(unit)
+    operation, runtime = unit.operation, _usual_runtime(unit)
 
     def trial_on(name: str, sizes: Mapping[str, int]) -> Trial:
         shape = Shape("", with_defaults(operation, sizes), runtime, unit.instance.span)
@@ -211,7 +211,7 @@ NULL_HINT = "the kernel file says `optional = true` for it"
 
 def _custom_trials(unit: Unit) -> Iterator[tuple[Trial, bool]]:
     """Of a unit of a custom operation: derived sizes, null pointers and flags, and which are essential."""
-    operation, runtime = unit.kernel.operation, _usual_runtime(unit)
+    operation, runtime = unit.operation, _usual_runtime(unit)
 
     def trial_on(
         name: str,
@@ -361,7 +361,7 @@ def _usual_runtime(unit: Unit) -> Mapping[str, int | float]:
 
 
 def _of_shape(unit: Unit, shape: Shape) -> Trial:
-    problem = problem_of(unit.kernel.operation, shape, unit.arch)
+    problem = problem_of(unit.operation, shape, unit.arch)
     trial = _trial(unit, shape.name, problem)
     macs, gigabytes = _macs(problem), problem.bytes_allocated / (1 << 30)
     if problem.bytes_allocated > LARGEST_BYTES:
@@ -409,7 +409,7 @@ class _Deriver:
     def __init__(self, unit: Unit, sizes_for: SizesFor) -> None:
         self._unit = unit
         self._sizes_for = sizes_for
-        self._operation = unit.kernel.operation
+        self._operation = unit.operation
         self._parameters = named_as_ck(unit.instance.parameters)
         self._tile = _tile_of(unit) or UNKNOWN_TILE
         self._tensors = {tensor.name: tensor for tensor in self._operation.tensors}

@@ -9,9 +9,8 @@ import ast
 import hashlib
 import os
 import struct
-import time
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -19,17 +18,11 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Operation, Shape, Tensor
 from ckwatch.model.tensor_values import dtype_limits, is_integer_dtype
 from ckwatch.model.tensors import evaluate_size, names_in
-from ckwatch.system.user_files import file_status, is_file, read_file, read_with_status, real_path
+from ckwatch.system.user_files import is_file, read_file, real_path
 from ckwatch.workspace.discovery import FILE_NAME
-from ckwatch.workspace.files import Stamp, is_settled, stamp_of
+from ckwatch.workspace.named_files import ARRAY_LIMIT_BYTES, NamedFiles
 from ckwatch.workspace.problems import Problems
 from ckwatch.workspace.toml_document import KeyPath
-
-ARRAY_LIMIT_BYTES = 64 * 1024**2
-"""Of a file whose content is a tensor's."""
-
-_UNSETTLED: Stamp = (0, 0, 0, 0, 0)
-"""No file's: what was just written is read again."""
 
 _MAGIC = b"\x93NUMPY"
 _KINDS = {"f": "floats", "i": "integers", "u": "integers", "b": "booleans"}
@@ -109,18 +102,15 @@ def _numpy_name(found: ArrayFile) -> str:
     return f"{names[found.element[0]]}{8 * int(found.element[1:])}"
 
 
-def read_array_files(
-    problems: Problems, operation: Operation, shapes: Sequence[Shape]
-) -> tuple[Operation, dict[str, Stamp | None]]:
-    """The operation with the paths and digests of the files that are contents of its tensors, and the files' stamps;
-    those that are missing or do not fit, also one of the `shapes`, are reported."""
-    files: dict[str, Stamp | None] = {}
+def read_array_files(problems: Problems, operation: Operation, shapes: Sequence[Shape], files: NamedFiles) -> Operation:
+    """The operation with the paths and digests of the files that are contents of its tensors; those that are missing or
+    do not fit, also one of the `shapes`, are reported."""
 
     def resolved(tensor: Tensor, place: KeyPath) -> Tensor:
         if tensor.values is None or not tensor.values.file:
             return tensor
         path = os.path.normpath(os.path.join(os.path.dirname(problems.document.path), tensor.values.file))  # noqa: PTH118, PTH120
-        files[path] = None
+        files.asked[path] = None
         read = _read(problems, tensor, path, (*place, "values"), files)
         if read is None:
             return tensor
@@ -135,11 +125,11 @@ def read_array_files(
     outputs = tuple(
         (name, resolved(one, ("operation", "output", at))) for at, (name, one) in enumerate(operation.outputs)
     )
-    return (replace(operation, inputs=inputs, outputs=outputs) if files else operation), files
+    return replace(operation, inputs=inputs, outputs=outputs)
 
 
 def _read(
-    problems: Problems, tensor: Tensor, path: str, place: KeyPath, files: dict[str, Stamp | None]
+    problems: Problems, tensor: Tensor, path: str, place: KeyPath, files: NamedFiles
 ) -> tuple[ArrayFile, str] | None:
     name = os.path.basename(path)  # noqa: PTH119
     if not _is_inside(path, problems.document.path):
@@ -147,7 +137,7 @@ def _read(
         problems.at_value(place, "outside", message)
         return None
     try:
-        content, status = read_with_status(path, ARRAY_LIMIT_BYTES)
+        content, digest = files.array(path)
     except FileNotFoundError as error:
         why = f": {error.strerror}" if error.strerror and "link" in error.strerror else ""
         problems.at_value(place, "missing-file", f"there is no file {path}{why}")
@@ -155,8 +145,6 @@ def _read(
     except OSError as error:
         problems.at_value(place, "unreadable", f"{name} cannot be read: {_why(error)}")
         return None
-    stamp = stamp_of(status)
-    files[path] = stamp if is_settled(stamp, time.time_ns()) else _UNSETTLED
     try:
         found = array_file(content)
         reason = why_not_of(tensor.dtype, found)
@@ -166,7 +154,7 @@ def _read(
     if reason:
         problems.at_value(place, "dtype-mismatch", f"{name} cannot be the content of {tensor.name}: {reason}")
         return None
-    return found, hashlib.sha256(content).hexdigest()
+    return found, digest
 
 
 def _check_shapes(
@@ -198,18 +186,6 @@ def _is_inside(path: str, kernel_file: str) -> bool:
             break
         root = above
     return real_path(path).startswith(real_path(root).rstrip(os.sep) + os.sep)
-
-
-def are_unchanged(files: Mapping[str, Stamp | None]) -> bool:
-    """Return True if the files have these stamps."""
-    return all(_stamp(path) == stamp for path, stamp in files.items())
-
-
-def _stamp(path: str) -> Stamp | None:
-    try:
-        return stamp_of(file_status(path))
-    except OSError:
-        return None
 
 
 def array_contents(operation: Operation) -> tuple[bytes, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
 from typing import Annotated, Any
@@ -19,11 +19,11 @@ from ckwatch.system.user_files import broken_link
 from ckwatch.workspace import operations
 from ckwatch.workspace.array_files import read_array_files
 from ckwatch.workspace.compiler_flags import check_flags
-from ckwatch.workspace.files import Stamp
+from ckwatch.workspace.named_files import NamedFiles
 from ckwatch.workspace.open_places import report_open_places
 from ckwatch.workspace.parameters import ParameterReader, PlacedValue, identity, merge_tables
 from ckwatch.workspace.problems import Problems, join_names
-from ckwatch.workspace.references import SourceReader
+from ckwatch.workspace.references import check_arguments
 from ckwatch.workspace.settings import AnyArch, LimitsSection, Name, Section, name_at
 from ckwatch.workspace.shapes import read_shapes
 from ckwatch.workspace.sweep import SweepPlan, expand_sweep, read_sweep
@@ -70,14 +70,13 @@ ELSEWHERE = {
 @dataclass(frozen=True, slots=True)
 class LoadedKernel:
     """A kernel file's kernel, or None where problems leave nothing to compile; `name_span` is where its name stands.
-    `spaces` are the sweeps that are searched, not expanded; `beside`: further files that it was read from."""
+    `spaces` are the sweeps that are searched, not expanded."""
 
     kernel: Kernel | None
     name: str
     name_span: Span
     diagnostics: tuple[Diagnostic, ...]
     spaces: tuple[SweepPlan, ...] = ()
-    beside: Mapping[str, Stamp | None] = field(default_factory=dict)
 
 
 def read_kernel(
@@ -85,9 +84,9 @@ def read_kernel(
     search: TemplateSearch,
     archs: Sequence[str],
     limits: LimitsSection,
-    sources: SourceReader,
+    files: NamedFiles,
 ) -> LoadedKernel:
-    """Read a kernel file. `archs` are those of the workspace, `sources` reads references."""
+    """Read a kernel file. `archs` are those of the workspace, `files` reads those that it names."""
     problems = Problems(document)
     problems.found += document.diagnostics
     problems.errors_found += len(document.diagnostics)
@@ -109,7 +108,7 @@ def read_kernel(
         return LoadedKernel(None, name, _name_span(document), tuple(problems.found))
     operation = None
     if "operation" in values:
-        operation = operations.read_operation(problems, values["operation"], ELSEWHERE, sources)
+        operation = operations.read_operation(problems, values["operation"], ELSEWHERE, files)
     shapes = []
     usable = (
         table is not None
@@ -121,10 +120,9 @@ def read_kernel(
     outline = operation or operations.outline_of(values)
     if "shape" in values and outline is not None:
         shapes = read_shapes(problems, values["shape"], outline)
-    beside: dict[str, Stamp | None] = {}
     if operation is not None:
         before = problems.errors_found
-        operation, beside = read_array_files(problems, operation, shapes)
+        operation = read_array_files(problems, operation, shapes, files)
         usable = usable and problems.errors_found == before
     chosen = _archs(problems, table, template, archs)
     reader = ParameterReader(problems, _names_of(operation))
@@ -133,6 +131,13 @@ def read_kernel(
         reader.is_typed = partial(search.declares, template)
     spaces: list[SweepPlan] = []
     instances = _read_instances(reader, values, limits, spaces)
+    if operation is not None and operation.reference is not None and instances is not None:
+        parameters = [name for one in instances for name in one.parameters]
+        for space in spaces:
+            parameters += [*space.fixed, *(one.parameter for one in (*space.axes, *space.derived))]
+        arguments = (*_tensor_arguments(operation), *operation.size_arguments, *operation.runtime_arguments)
+        reference = check_arguments(problems, operation.reference, arguments, [*dict.fromkeys(parameters)])
+        operation = replace(operation, reference=reference)
     kernel = None
     if usable and instances is not None and table is not None and template is not None and operation is not None:
         kernel = Kernel(
@@ -152,7 +157,7 @@ def read_kernel(
         )
     if report_open_places(problems) or (kernel is not None and not chosen):
         kernel = None
-    return LoadedKernel(kernel, name, _name_span(document), tuple(problems.found), tuple(spaces), beside)
+    return LoadedKernel(kernel, name, _name_span(document), tuple(problems.found), tuple(spaces))
 
 
 def _name_span(document: TomlDocument) -> Span:
@@ -228,6 +233,12 @@ def _with_split_k(operation: Operation, table: Any, shapes: list[Shape]) -> Oper
         return operation
     splits = any(shape.runtime.get("kBatch", 1) > 1 for shape in shapes)
     return replace(operation, settings={**operation.settings, "split_k": splits})
+
+
+def _tensor_arguments(operation: Operation) -> tuple[str, ...]:
+    """The tensors that a reference gets: inputs, and outputs that hold something before a launch."""
+    kept = (name for name, one in operation.outputs if one.in_out or one.partial)
+    return (*(name for name, _ in operation.inputs), *kept)
 
 
 def _names_of(operation: Operation | None) -> frozenset[str]:

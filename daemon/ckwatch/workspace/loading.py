@@ -26,8 +26,8 @@ from ckwatch.workspace.discovery import FILE_NAME
 from ckwatch.workspace.files import SHARED_HINT, FileText, editor_text, read_text
 from ckwatch.workspace.kernel_file import KERNEL_FILE_SUFFIX, LoadedKernel, read_kernel
 from ckwatch.workspace.kernel_globs import KernelPaths, kernel_paths
+from ckwatch.workspace.named_files import NamedFiles
 from ckwatch.workspace.problems import Problems, place_of
-from ckwatch.workspace.references import SourceReader
 from ckwatch.workspace.settings import FarmSection, Settings
 from ckwatch.workspace.sweep import SweepPlan
 from ckwatch.workspace.template_search import TemplateSearch
@@ -100,27 +100,31 @@ class WorkspaceReader:
         """The search for templates; asked for once, before any kernel file."""
         return TemplateSearch(folders, overlays)
 
+    def named_files(self, folders: tuple[str, ...], writers: Writers, texts: Overlays) -> NamedFiles:
+        """The reader of the files that kernel files name; asked for once, before any kernel file."""
+        return NamedFiles(folders, writers, texts.at)
+
     def kernel_file(
-        self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, sources: SourceReader
+        self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, named: NamedFiles
     ) -> LoadedKernel:
-        """The kernel file at `path`, which only the writers of `sources` may be able to write, or the text `overlay` in
-        its place; `sources` reads references."""
-        read = editor_text(overlay) if overlay is not None else read_text(path, Source.KERNEL_FILE, sources.writers)
-        return kernel_file_of(path, read, search, settings, sources)
+        """The kernel file at `path`, which only the writers of `named` may be able to write, or the text `overlay` in
+        its place; `named` reads those that it names."""
+        read = editor_text(overlay) if overlay is not None else read_text(path, Source.KERNEL_FILE, named.writers)
+        return kernel_file_of(path, read, search, settings, named)
 
 
 def kernel_file_of(
-    path: str, read: FileText, search: TemplateSearch, settings: Settings, sources: SourceReader
+    path: str, read: FileText, search: TemplateSearch, settings: Settings, named: NamedFiles
 ) -> LoadedKernel:
     """The kernel file at `path` whose text is `read`; without a name if there is no text at all."""
     if read.diagnostics and not read.text:
         return LoadedKernel(None, "", Span(path, Position(0, 0), Position(0, 0)), read.diagnostics)
     document = document_of(path, read.text, Source.KERNEL_FILE)
-    loaded = read_kernel(document, search, settings.workspace.archs, settings.limits, sources)
+    loaded = read_kernel(document, search, settings.workspace.archs, settings.limits, named)
     if not read.diagnostics:
         return loaded
     found = (*read.diagnostics, *loaded.diagnostics)
-    return LoadedKernel(None, loaded.name, loaded.name_span, found, beside=loaded.beside)
+    return LoadedKernel(None, loaded.name, loaded.name_span, found)
 
 
 def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceReader) -> Workspace:
@@ -128,7 +132,7 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     root = Path(os.path.abspath(root))  # noqa: PTH100  # a link to the workspace stays the path it was given by
     if root.name == FILE_NAME and not root.is_dir():
         root = root.parent
-    texts = _Overlays(overlays)
+    texts = Overlays(overlays)
     path = str(root / FILE_NAME)
     overlay = texts.at(path, os.path.realpath(path))
     if overlay is None and not os.path.lexists(path):
@@ -153,7 +157,7 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     files = [path]
     kernel_folders = _folders(problems, "kernel_folders", settings.workspace.kernel_folders)
     writers = Writers.of([root, *kernel_folders, *folders], anyone=shared)
-    sources = SourceReader(tuple(map(str, (root, *kernel_folders))), writers, texts.at)
+    named = reading.named_files(tuple(map(str, (root, *kernel_folders))), writers, texts)
     found = kernel_paths(root, settings.workspace.kernels, texts.by_path, kernel_folders)
     real_paths = {path: real for paths in found.by_pattern.values() for path, real in paths.items()}
     if len(real_paths) >= MANY_FILES:
@@ -161,10 +165,9 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     for kernel_path in sorted(real_paths):
         files.append(kernel_path)
         text = texts.at(kernel_path, real_paths[kernel_path])
-        kernels.append(reading.kernel_file(kernel_path, text, search, settings, sources))
-        files += kernels[-1].beside
+        kernels.append(reading.kernel_file(kernel_path, text, search, settings, named))
         names[kernel_path] = kernels[-1].name or PurePath(kernel_path).name.removesuffix(KERNEL_FILE_SUFFIX)
-    files += sources.asked
+    files += named.asked
     _report_patterns(problems, settings, found)
     diagnostics += map(_leads_out, sorted(found.outside.items()))
     chosen = _names_once(kernels, diagnostics)
@@ -201,7 +204,7 @@ def _flags(problems: Problems, settings: Settings, root: Path) -> tuple[GivenFla
     return (*given_flags(flags, spans, str(root)), *defined)
 
 
-class _Overlays:
+class Overlays:
     """The texts to use instead of files, found under the path they were given by or its real path."""
 
     def __init__(self, overlays: Mapping[str, str]) -> None:

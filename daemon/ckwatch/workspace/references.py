@@ -8,23 +8,17 @@ them is a change of the reference. Nothing is executed here.
 from __future__ import annotations
 
 import ast
-import hashlib
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.diagnostics import Diagnostic, Fix, Severity, Source
 from ckwatch.model.python_references import PythonReference, SourceModule
 from ckwatch.model.text import Position, Span
-from ckwatch.system.user_files import is_there, real_path
-from ckwatch.workspace.files import FileText, editor_text, read_text
-from ckwatch.workspace.problems import Problems, nearest
-from ckwatch.workspace.writers import Writers
-
-ReadText = Callable[[str], FileText | None]
-"""The text of the file at a path, None where there is none."""
+from ckwatch.workspace.named_files import NamedFiles
+from ckwatch.workspace.problems import Problems, did_you_mean, join_names, nearest
 
 _FORM = re.compile(r"(?P<file>[^:]+\.py):(?P<function>[A-Za-z_]\w*)", re.ASCII)
 _MOST_MODULES = 64
@@ -32,47 +26,7 @@ _MOST_MODULES = 64
 PLACE = ("operation", "reference")
 
 
-@dataclass(slots=True)
-class SourceReader:
-    """Reads Python files in `folders` (absolute) for one load of a workspace; `asked` are digests of what was found by
-    path, None where nothing was."""
-
-    folders: tuple[str, ...]
-    writers: Writers | None = None
-    overlay: Callable[[str, str], str | None] = lambda _path, _real: None
-    asked: dict[str, bytes | None] = field(default_factory=dict)
-
-    def text(self, path: str) -> FileText | None:
-        """The text of the file at `path`, which an editor may hold; None where there is no such file."""
-        unsaved = self.overlay(path, real_path(path))
-        found = None
-        if unsaved is not None:
-            found = editor_text(unsaved)
-        elif is_there(path):
-            found = read_text(path, Source.REFERENCE, self.writers)
-        content = None if found is None else found.text + "".join(f"\0{one}" for one in found.diagnostics)
-        self.asked[path] = (
-            None if content is None else hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()
-        )
-        return found
-
-    def is_inside(self, path: str) -> bool:
-        """Return True if a file lies in one of the folders, wherever links lead."""
-        real = real_path(path)
-        return any(real.startswith(real_path(folder).rstrip(os.sep) + os.sep) for folder in self.folders)
-
-
-def holds(asked: Mapping[str, bytes | None], reader: SourceReader) -> bool:
-    """Return True if reading the same files again would find the same."""
-    for path, digest in asked.items():
-        if path not in reader.asked:
-            reader.text(path)
-        if reader.asked[path] != digest:
-            return False
-    return True
-
-
-def read_reference(problems: Problems, value: str, reader: SourceReader) -> PythonReference:
+def read_reference(problems: Problems, value: str, reader: NamedFiles) -> PythonReference:
     """The reference that `reference = value` names; what is wrong with it is reported and does not keep the kernel from
     being compiled."""
     form = _FORM.fullmatch(value)
@@ -102,7 +56,82 @@ def read_reference(problems: Problems, value: str, reader: SourceReader) -> Pyth
         guess = f"; did you mean `{near}`?" if near else ""
         return _refused(problems, "missing-reference", f"{file} has no function `{function}`{guess}")
     _add_imported(problems, reader, modules, tree, name)
-    return PythonReference(function, tuple(modules.values()), makes_inputs=names is None or "inputs" in names)
+    makes_inputs = names is None or "inputs" in names
+    found = PythonReference(function, tuple(modules.values()), makes_inputs=makes_inputs)
+    return replace(found, takes=tuple(dict.fromkeys(one.argument.arg for one in _arguments_of(found))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """An argument of the reference or of `inputs`, which must be given unless it is `optional`."""
+
+    module: SourceModule
+    function: str
+    argument: ast.arg
+    optional: bool
+
+
+def _arguments_of(reference: PythonReference) -> Iterator[_Argument]:
+    """The arguments of the reference by name, and those of `inputs` behind its own two, as far as the text tells."""
+    for function, own in ((reference.function, 0), *((("inputs", 2),) if reference.makes_inputs else ())):
+        found = _definition(reference.modules, function)
+        if found is None:
+            continue
+        module, node = found
+        given = [*node.args.posonlyargs, *node.args.args]
+        least = len(given) - len(node.args.defaults)
+        for at, argument in enumerate(given[own:], own):
+            yield _Argument(module, node.name, argument, bool(node.decorator_list) or at >= least)
+        for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+            yield _Argument(module, node.name, argument, bool(node.decorator_list) or default is not None)
+
+
+def _definition(modules: Sequence[SourceModule], function: str) -> tuple[SourceModule, ast.FunctionDef] | None:
+    """The function of this name in the first of the modules, or where that imports it from; None where it is none."""
+    by_name = {one.name: one for one in modules}
+    module: SourceModule | None = modules[0]
+    for _ in range(_MOST_MODULES):
+        if module is None:
+            return None
+        package = module.name if module.is_package else module.name.rpartition(".")[0]
+        elsewhere = None
+        for node in ast.walk(ast.parse(module.text)):
+            if isinstance(node, ast.FunctionDef) and node.name == function:
+                return module, node
+            if isinstance(node, ast.ImportFrom):
+                names = [one.name for one in node.names if (one.asname or one.name) == function]
+                elsewhere = (_absolute(node, package), names[0]) if names else elsewhere
+        if elsewhere is None:
+            return None
+        module, function = by_name.get(elsewhere[0]), elsewhere[1]
+    return None
+
+
+def check_arguments(
+    problems: Problems, reference: PythonReference, arguments: Sequence[str], parameters: Sequence[str]
+) -> PythonReference:
+    """The reference, which cannot be called where it or `inputs` names what is none of the kernel's `arguments` and no
+    parameter of an instance: that is reported at its place."""
+    if reference.problem:
+        return reference
+    for one in _arguments_of(reference):
+        known = [*parameters] if one.function == "inputs" else [*arguments, *parameters]
+        name = one.argument.arg
+        if one.optional or name in known:
+            continue
+        what = "parameter of an instance" if one.function == "inputs" else "input, size, runtime argument or parameter"
+        message = f"`{one.function}` takes `{name}`, which is no {what}; {did_you_mean(name, known)}known: "
+        message += join_names(known) or "none"
+        line = one.module.text.splitlines()[one.argument.lineno - 1]
+        column = len(line.encode()[: one.argument.col_offset].decode())
+        start = Position(one.argument.lineno - 1, column)
+        span = Span(one.module.path, start, replace(start, column=column + len(name)))
+        near = nearest(name, known)
+        fixes = (Fix(span, near),) if near else ()
+        found = Diagnostic(Severity.ERROR, Source.REFERENCE, "reference/arguments", message, span, fixes=fixes)
+        problems.found.append(found)
+        return replace(reference, problem=message)
+    return reference
 
 
 def _refused(problems: Problems, code: str, message: str) -> PythonReference:
@@ -154,7 +183,7 @@ def _names_of(tree: ast.Module) -> set[str] | None:
 
 
 def _add_imported(
-    problems: Problems, reader: SourceReader, modules: dict[str, SourceModule], tree: ast.Module, name: str
+    problems: Problems, reader: NamedFiles, modules: dict[str, SourceModule], tree: ast.Module, name: str
 ) -> None:
     """Add the modules in the reference's folder that it imports, and those that they import."""
     folder = os.path.dirname(modules[name].path)  # noqa: PTH120
@@ -172,7 +201,7 @@ def _add_imported(
         waiting += [] if inner is None else _imports(inner, package)
 
 
-def _module(problems: Problems, reader: SourceReader, folder: str, name: str) -> SourceModule | None:
+def _module(problems: Problems, reader: NamedFiles, folder: str, name: str) -> SourceModule | None:
     base = os.path.join(folder, *name.split("."))  # noqa: PTH118
     for path, is_package in ((os.path.join(base, "__init__.py"), True), (f"{base}.py", False)):  # noqa: PTH118
         read = reader.text(path) if reader.is_inside(path) else None

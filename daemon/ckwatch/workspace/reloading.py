@@ -19,12 +19,11 @@ from pathlib import Path
 
 from ckwatch.model.diagnostics import Source
 from ckwatch.system.user_files import file_status
-from ckwatch.workspace.array_files import are_unchanged
 from ckwatch.workspace.files import Clock, FileText, Stamp, StampCache, editor_text, read_text, stamp_of
 from ckwatch.workspace.kernel_file import LoadedKernel
-from ckwatch.workspace.loading import Workspace, WorkspaceReader, kernel_file_of, read_workspace
+from ckwatch.workspace.loading import Overlays, Workspace, WorkspaceReader, kernel_file_of, read_workspace
+from ckwatch.workspace.named_files import NamedFiles
 from ckwatch.workspace.problems import Problems
-from ckwatch.workspace.references import SourceReader, holds
 from ckwatch.workspace.settings import LimitsSection, Settings
 from ckwatch.workspace.template_search import (
     UNUSED_KEPT,
@@ -34,6 +33,7 @@ from ckwatch.workspace.template_search import (
     move_to_front,
 )
 from ckwatch.workspace.trust import named_programs, trust_file, trust_state
+from ckwatch.workspace.writers import Writers
 
 
 class WorkspaceLoader:
@@ -72,7 +72,7 @@ class _CachedKernelFile:
     """A kernel file with all that it was made of.
 
     `words` are those of the templates when what was asked about parameters was last seen to hold: while they stay, it
-    need not be asked. `sources` are the digests of the reference's files.
+    need not be asked. `named` are the digests of the files that it names.
     """
 
     digest: bytes
@@ -80,7 +80,7 @@ class _CachedKernelFile:
     limits: LimitsSection
     asked: TemplateQuestions
     words: dict[str, frozenset[str] | None]
-    sources: dict[str, bytes | None]
+    named: dict[str, bytes | None]
     kernel_file: LoadedKernel
 
 
@@ -142,23 +142,26 @@ class _CachingReader(WorkspaceReader):
         self._search = TemplateSearch(folders, overlays, self._known.template_words)
         return self._search
 
+    def named_files(self, folders: tuple[str, ...], writers: Writers, texts: Overlays) -> NamedFiles:
+        return NamedFiles(folders, writers, texts.at, self._known.digests, self._known.clock)
+
     def kernel_file(
-        self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, sources: SourceReader
+        self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, named: NamedFiles
     ) -> LoadedKernel:
         variants = self._known.variants.setdefault(path, [])
         stamp = None if overlay is not None else _stamp_of(path)
         known = None if stamp is None else self._known.digests.get(path, stamp)
-        if known is not None and (variant := _find_cached(variants, known, search, settings, sources)) is not None:
+        if known is not None and (variant := _find_cached(variants, known, search, settings, named)) is not None:
             return variant.kernel_file
         now_ns = self._known.clock()
-        read = read_text(path, Source.KERNEL_FILE, sources.writers) if overlay is None else editor_text(overlay)
+        read = read_text(path, Source.KERNEL_FILE, named.writers) if overlay is None else editor_text(overlay)
         digest = _digest(read)
         # why a file could not be read may pass without a trace in its stamp
         if stamp is not None and (read.text or not read.diagnostics):
             self._known.digests.put(path, stamp, now_ns, digest)
-        variant = _find_cached(variants, digest, search, settings, sources)
+        variant = _find_cached(variants, digest, search, settings, named)
         if variant is None:
-            variant = _read_and_record(path, read, digest, search, settings, sources)
+            variant = _read_and_record(path, read, digest, search, settings, named)
             move_to_front(variants, variant)
         return variant.kernel_file
 
@@ -186,7 +189,7 @@ def _find_cached(
     digest: bytes,
     search: TemplateSearch,
     settings: Settings,
-    sources: SourceReader,
+    named: NamedFiles,
 ) -> _CachedKernelFile | None:
     """The variant that reading the kernel file again would give."""
     for variant in variants:
@@ -202,8 +205,7 @@ def _find_cached(
                 for name, declared in asked.items()
             )
             and variant.asked.names in (None, (search.folders, search.names()))
-            and holds(variant.sources, sources)
-            and are_unchanged(variant.kernel_file.beside)
+            and named.holds(variant.named)
         ):
             move_to_front(variants, variant)
             return variant
@@ -223,22 +225,22 @@ def _suggestions_hold(variant: _CachedKernelFile, template: str, search: Templat
 
 
 def _read_and_record(
-    path: str, read: FileText, digest: bytes, search: TemplateSearch, settings: Settings, sources: SourceReader
+    path: str, read: FileText, digest: bytes, search: TemplateSearch, settings: Settings, named: NamedFiles
 ) -> _CachedKernelFile:
     asked = TemplateQuestions()
     search.asked = asked
-    own = replace(sources, asked={})
+    own = replace(named, asked={})
     try:
         kernel_file = kernel_file_of(path, read, search, settings, own)
     finally:
         search.asked = None
-    sources.asked |= own.asked
+    named.asked |= own.asked
     return _CachedKernelFile(
         digest=digest,
         archs=settings.workspace.archs,
         limits=settings.limits,
         asked=asked,
         words={template: search.words(template) for template in asked.meanings},
-        sources=own.asked,
+        named=own.asked,
         kernel_file=kernel_file,
     )

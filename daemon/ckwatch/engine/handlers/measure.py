@@ -315,7 +315,7 @@ class MeasureRunner:
         device, has_others = chosen
         if has_others:
             settings = settings.model_copy(update={"lease_wait_s": min(settings.lease_wait_s, OTHERS_WAIT_S)})
-        problem = problem_of(unit.kernel.operation, shape, unit.arch)
+        problem = problem_of(unit.operation, shape, unit.arch)
         if effect.race is not None:
             settings = race_settings(settings)
         if effect.flush_instructions:
@@ -432,7 +432,7 @@ class MeasureRunner:
         comparable = settings.library and record.problem.gemm is not None and effect.race is None
         contestants = (own, Contestant(name=LIBRARY)) if comparable else (own,)
         content = await to_thread.run_sync(self._tools.load_product, _shared_object(effect))
-        operation, arch = effect.unit.kernel.operation, effect.unit.arch
+        operation, arch = effect.unit.operation, effect.unit.arch
         ragged = tuple(problem_of(operation, other, arch) for other in ragged_shapes(operation, shape))
         job = job_of(effect.unit, record.problem, device, contestants, settings, ragged, effect.race)
         arrays = await to_thread.run_sync(array_contents, operation)

@@ -116,7 +116,7 @@ def data_folder(program: Path) -> Path:
 
 async def _write_data(unit: Unit, reference: PythonReference, symbol: str, folder: Path, limits: VerifySection) -> None:
     """Have a worker write inputs and right outputs of the kernel file's shapes. Raises CkwatchError."""
-    operation = unit.kernel.operation
+    operation = unit.operation
     job = RunnerDataJob(
         folder=str(folder),
         symbol=symbol,

@@ -11,6 +11,7 @@ from typing import Any
 
 from ckwatch.model.kernels import Operation
 from ckwatch.model.text import Span
+from ckwatch.workspace.named_files import NamedFiles
 from ckwatch.workspace.operations.attention import ATTENTION
 from ckwatch.workspace.operations.batched_gemm import BATCHED_GEMM
 from ckwatch.workspace.operations.ck_tile_gemm import CK_TILE_GEMM
@@ -23,7 +24,7 @@ from ckwatch.workspace.operations.moe_gemm import MOE_GEMM
 from ckwatch.workspace.operations.normalization import NORMALIZATION
 from ckwatch.workspace.operations.tables import RUNTIME_TYPES
 from ckwatch.workspace.problems import Problems, join_names, nearest
-from ckwatch.workspace.references import SourceReader, read_reference
+from ckwatch.workspace.references import read_reference
 from ckwatch.workspace.toml_document import KeyPath
 
 KINDS: Mapping[str, OperationKind[Any]] = {
@@ -66,9 +67,9 @@ OPERATION_KEYS = frozenset(key for kind in KINDS.values() for key in kind.table.
 
 
 def read_operation(
-    problems: Problems, values: Any, elsewhere: Mapping[str, str], sources: SourceReader
+    problems: Problems, values: Any, elsewhere: Mapping[str, str], files: NamedFiles
 ) -> Operation | None:
-    """The operation that `[operation]` describes, or None and its problems; `sources` reads its reference."""
+    """The operation that `[operation]` describes, or None and its problems; `files` reads its reference."""
     base: KeyPath = ("operation",)
     if not isinstance(values, dict):
         problems.wrong_type(base, "a table", values)
@@ -90,7 +91,7 @@ def read_operation(
     if operation is None or problems.errors_found != before:
         return None
     if table is not None and table.reference is not None:
-        operation = replace(operation, reference=read_reference(problems, table.reference, sources))
+        operation = replace(operation, reference=read_reference(problems, table.reference, files))
     return operation
 
 
