@@ -456,10 +456,14 @@ def _divide(plan: _Plan, size: str) -> None:
         return
     ((text, product),) = found.items()
     outer = f"{size}_outer"
+
+    def said(one: str) -> str:
+        return outer if one == text else re.sub(rf"\b{size}\b", f"({outer} * {product})", one)
+
     for tensor in plan.tensors:
-        tensor.sizes = tuple(outer if one == text else one for one in tensor.sizes)
+        tensor.sizes = tuple(map(said, tensor.sizes))
     for key in LAUNCH:
-        plan.parameters[key] = re.sub(rf"\b{size}\b", f"({outer} * {product})", plan.parameters[key])
+        plan.parameters[key] = said(plan.parameters[key])
     plan.sizes[plan.sizes.index(size)] = outer
     plan.notes.append(f"`{size}` of its launch is `{outer} * {product}`")
 
