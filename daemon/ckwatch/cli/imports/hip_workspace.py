@@ -660,7 +660,10 @@ def _limits_lines(plan: _Plan) -> list[str]:
             said.append(plan.remarks[f"{size} %"])
         if keys:
             lines.append(f"{toml_key(size)} = {{ {', '.join(keys)} }}  # {'; '.join(said)}")
-    return ["", "[operation.limits]", *lines] if lines else _limits_hint(plan)
+    hint = _limits_hint(plan)
+    if lines:
+        return ["", "[operation.limits]", *lines, *(line for line in hint[1:] if "[operation.limits]" not in line)]
+    return hint
 
 
 def _limits_hint(plan: _Plan) -> list[str]:
@@ -668,11 +671,12 @@ def _limits_hint(plan: _Plan) -> list[str]:
     for one in elements(plan.parameters["Grid"]):
         sizes = [name for name in dict.fromkeys(_words(one)) if name in plan.sizes]
         rounds_up = re.search(r"\+|-\s*1\b|\b[A-Za-z_]\w*\s*\(", one)
-        if sizes and "/" in one and not rounds_up and not re.fullmatch(r"(\w+) / \1", one):
+        if sizes and "/" in one and not (rounds_up or plan.multiples.keys() & {*sizes}) and not re.fullmatch(r"(\w+) / \1", one):
             return [
                 "",
                 f"# The grid leaves out what `{one}` leaves. Where the kernel takes whole blocks alone, say so:",
-                f"# [operation.limits]\n# {toml_key(sizes[0])} = {{ multiple = … }}",
+                "# [operation.limits]",
+                f"# {toml_key(sizes[0])} = {{ multiple = … }}",
             ]
     return []
 
