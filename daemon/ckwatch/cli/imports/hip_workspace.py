@@ -671,7 +671,9 @@ def _limits_hint(plan: _Plan) -> list[str]:
     for one in elements(plan.parameters["Grid"]):
         sizes = [name for name in dict.fromkeys(_words(one)) if name in plan.sizes]
         rounds_up = re.search(r"\+|-\s*1\b|\b[A-Za-z_]\w*\s*\(", one)
-        if sizes and "/" in one and not (rounds_up or plan.multiples.keys() & {*sizes}) and not re.fullmatch(r"(\w+) / \1", one):
+        if rounds_up or plan.multiples.keys() & {*sizes}:
+            continue
+        if sizes and "/" in one and not re.fullmatch(r"(\w+) / \1", one):
             return [
                 "",
                 f"# The grid leaves out what `{one}` leaves. Where the kernel takes whole blocks alone, say so:",

@@ -182,7 +182,9 @@ class IndexRanges:
         try:
             return self.value(declared[1], declared[0], depth).factor or 1
         except UnknownRangeError:
-            return 1
+            product = re.match(r"(\d+)\s*\*\s*(?=\()", declared[1])
+            is_whole = product is not None and closing(declared[1], product.end()) == len(declared[1].rstrip()) - 1
+            return int(product[1]) if product is not None and is_whole else 1
 
     def _built_in(self, name: str) -> Polynomial | None:
         kind, _, axis = name.partition(".")
