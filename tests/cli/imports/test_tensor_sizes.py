@@ -32,7 +32,7 @@ def sizes_of(body: str, grid: str = "rows", block: str = "256", type_: str = "fl
         ("for (int i = 0; i < n * heads; ++i) { int h = i / n; int c = i % n; p[h * s0 + c] = 1; }",
          ["heads", "n"], ["s0", "1"]),
         ("int i = 2 * threadIdx.x; if (i >= n) return; p[i] = 1; p[i + 1] = 2;", ["n"], []),
-        ("int i = 2 * (blockDim.y * blockIdx.z + threadIdx.y); if (i >= n) return; p[i] = 1; p[i + 1] = 2;", ["n"], []),
+        ("int i = 2 * (BLOCK * blockIdx.x + threadIdx.x); if (i >= n) return; p[i] = 1; p[i + 1] = 2;", ["n"], []),
         ("int r = blockIdx.x; float x = r < n ? p[r] : 0;", ["n"], []),
         ("p[blockIdx.x] = 1;", ["rows"], []),
         ("int i = threadIdx.x; if (i < n) atomicAdd(&p[i], 1.0f);", ["n"], []),
