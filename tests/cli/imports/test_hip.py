@@ -173,7 +173,8 @@ def test_types() -> None:
     assert element_type("c10::BFloat16") == ElementType("bf16")
     assert element_type("unsigned char") == ElementType("u8")
     assert element_type("float4") == ElementType("f32", 4)
-    assert element_type("uint16_t") is None
+    assert element_type("unsigned short") == ElementType("u16")
+    assert element_type("const size_t") == ElementType("u64")
     assert element_type("block_q4_0") is None
     assert is_size("unsigned int")
     assert not is_size("float")
@@ -240,6 +241,13 @@ void f(int rows) { split<<<rows, 64>>>(y, x, n, a, s1, s2); }
     assert 'strides = ["s2", "s1", 1]' in text
     assert 'Grid = "(rows_outer * a)"' in text
     assert len(list(load_workspace(Path.cwd()).units)) == 1
+
+
+def test_an_input_may_be_made_absent_by_hand(source: Path) -> None:
+    run(str(source), "scale", "--set", "T=float")
+    text = Path("templates/scale.hip.j2").read_text()
+    assert "{% if x %}    static_assert(sizeof(T) % sizeof({{ abi_type(x) }}) == 0" in text
+    assert "\n    static_assert(sizeof(T) % sizeof({{ abi_type(out) }}) == 0" in text
 
 
 def test_integers_of_the_template_on_which_sizes_depend_are_those_of_all_instances(

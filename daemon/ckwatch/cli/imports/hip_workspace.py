@@ -286,12 +286,13 @@ def _add_tensor(plan: _Plan, kernel: HipKernel, one: KernelParameter, name: str,
     if one.default is not None and re.fullmatch(r"nullptr|NULL|0", one.default) and one.const:
         tensor.absent = one.name not in plan.answers
     found = element_type(kind)
-    if found is not None:
+    key = f"{name}.dtype"
+    if key not in plan.answers and any(one.type == it.name for it in kernel.templates):
+        key = f"{one.type}.dtype"
+    if found is not None and key not in plan.answers:
         tensor.dtype, tensor.lanes = found.dtype, found.lanes
     elif not tensor.absent:
-        key = f"{name}.dtype"
-        if key not in plan.answers and any(one.type == it.name for it in kernel.templates):
-            key = f"{one.type}.dtype"
+        tensor.lanes = 1 if found is None else found.lanes
         spelled = kind if kind != OPEN else one.type
         tensor.dtype_text = f"say the dtype of {name}, whose elements are {spelled}; one of {', '.join(DTYPES)}"
         given = plan.answers.get(key)
@@ -820,4 +821,5 @@ def _constant(one: KernelTemplateParameter) -> str:
 def _width(one: _Tensor) -> str:
     kind = one.parameter.type
     fits = f"sizeof({kind}) % sizeof({{{{ abi_type({one.name}) }}}}) == 0"
-    return f'    static_assert({fits}, "dtype of {one.name} is not that of {kind}");\n'
+    text = f'    static_assert({fits}, "dtype of {one.name} is not that of {kind}");'
+    return f"{text}\n" if one.output else f"{{% if {one.name} %}}{text}{{% endif %}}\n"  # an input may be absent
