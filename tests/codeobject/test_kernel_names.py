@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.codeobject.demangle import NamePool, demangle, full_name
-from ckwatch.codeobject.kernel_names import is_helper, readable_names, scoped_name
+from ckwatch.codeobject.kernel_names import is_helper, own_kernels, readable_names, scoped_name
 from ckwatch.codeobject.metadata import read_metadata
 from helpers.code_objects import DATA, OBJECTS, content
 from helpers.each_row import each_row
@@ -193,3 +193,20 @@ def test_names_with_their_scopes() -> None:
     assert scoped_name("gemm_f16") == "gemm_f16"
     long = next(symbol for symbol, name in DEMANGLED.items() if "ck::kernel_gemm_xdl_cshuffle_v3<" in name)
     assert scoped_name(long) == f"ck::{readable_names([long])[long]}"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("scale", ("_Float16", "8"), ["_ZN2ns5scaleIDF16_Li8EEEvPT_"]),
+        ("scale", ("float", "8"), ["_ZN2ns5scaleIfLi8EEEvPT_"]),
+        ("scale", ("other",), ["_ZN2ns5scaleIfLi8EEEvPT_", "_ZN2ns5scaleIDF16_Li8EEEvPT_"]),
+        ("add", ("4",), ["_Z3addPf"]),
+        ("", (), []),
+    ],
+)
+def test_own_kernels_have_the_name_and_the_arguments(
+    name: str, arguments: tuple[str, ...], expected: list[str]
+) -> None:
+    symbols = ["_ZN2ns5scaleIfLi8EEEvPT_", "_ZN2ns5scaleIDF16_Li8EEEvPT_", "_Z3addPf", "unreadable"]
+    assert own_kernels(symbols, name, arguments) == expected

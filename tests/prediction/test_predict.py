@@ -262,6 +262,7 @@ def test_the_kernel_with_the_heaviest_loop_does_the_work() -> None:
     heavy = kernel(name="heavy")
     found = main_kernel(report(none, light, heavy))
     assert found is heavy
+    assert main_kernel(replace(report(light, heavy), own=1)) is light
     assert main_kernel(report(none)) is none
     assert main_kernel(report()) is None
 

@@ -72,6 +72,23 @@ def is_helper(symbol: str) -> bool:
     return base.text in _HELPERS.get(outermost.text, ())
 
 
+def own_kernels(symbols: Sequence[str], name: str, arguments: Sequence[str]) -> list[str]:
+    """The kernels with a name and, as far as they can be told from each other, template arguments."""
+    found: dict[str, int] = {}
+    for symbol in symbols:
+        try:
+            kernel = demangle(symbol, NamePool()).children[0]
+        except ValueError:
+            continue
+        if last_name(kernel) == name:
+            given = zip(kernel.children[1:] if kernel.kind is NameNodeKind.TEMPLATE else (), arguments, strict=False)
+            found[symbol] = sum(
+                node.size <= _LONGEST and full_name(node).lstrip("_") == text.lstrip("_") for node, text in given
+            )
+    most = max(found.values(), default=0)
+    return [symbol for symbol, number in found.items() if number == most]
+
+
 def readable_names(symbols: Iterable[str]) -> dict[str, str]:
     """A readable name of each symbol of one code object: no two are equal. What cannot be read remains as it is."""
     names = NamePool()

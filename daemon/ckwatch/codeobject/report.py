@@ -97,10 +97,14 @@ class KernelReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeObjectReport:
-    """All kernels of a code object but CK's helpers, the largest first. `notes`: what could not be analysed, why."""
+    """All kernels of a code object but CK's helpers, the largest first. `notes`: what could not be analysed, why.
+
+    `own` of them, at the beginning, are the unit's by their name, where a file that it includes has others.
+    """
 
     arch: str
     kernels: tuple[KernelReport, ...]
+    own: int = 0
     notes: tuple[str, ...] = ()
 
 
@@ -128,8 +132,10 @@ def headline(report: CodeObjectReport) -> str:
 
 
 def main_kernel(report: CodeObjectReport) -> KernelReport | None:
-    """The kernel that does the work: of those with a loop the one with most FLOPs per iteration, else the first."""
-    with_loop = [kernel for kernel in report.kernels if kernel.loop is not None]
+    """The kernel that does the work: of the unit's own, and of those with a loop, the one with most FLOPs per
+    iteration, else the first."""
+    kernels = report.kernels[: report.own] or report.kernels
+    with_loop = [kernel for kernel in kernels if kernel.loop is not None]
     if with_loop:
         return max(with_loop, key=lambda kernel: 0 if kernel.loop is None else kernel.loop.flops)
-    return report.kernels[0] if report.kernels else None
+    return kernels[0] if kernels else None

@@ -173,7 +173,8 @@ def test_types() -> None:
     assert element_type("c10::BFloat16") == ElementType("bf16")
     assert element_type("unsigned char") == ElementType("u8")
     assert element_type("float4") == ElementType("f32", 4)
-    assert element_type("uint16_t") is None
+    assert element_type("unsigned short") == ElementType("u16")
+    assert element_type("const size_t") == ElementType("u64")
     assert element_type("block_q4_0") is None
     assert is_size("unsigned int")
     assert not is_size("float")
@@ -189,7 +190,7 @@ def test_brackets_and_lists() -> None:
 def test_what_is_open_is_an_error_at_its_place(source: Path, capsys: Capture) -> None:
     source.write_text("""__global__ void gather(float* out,  // [rows, n...]
     const float* x, const int* table, int n, int row_stride) {
-  for (int i = threadIdx.x; i < n; i += 64) store(&out[blockIdx.x * n + i], x[table[i] * row_stride]);
+  for (int i = threadIdx.x; i < n; i += 64) store(&out[blockIdx.x * n + i], x[hash(table[i]) * row_stride]);
 }
 void f(int rows) { gather<<<rows, 64>>>(out, x, table, n, s); }
 """)
@@ -205,6 +206,64 @@ void f(int rows) { gather<<<rows, 64>>>(out, x, table, n, s); }
         assert lines[one.span.start.line][one.span.start.column :].startswith(('["?"]', '"?"'))
     assert len(workspace.errors) == 4
     assert "the source says: [rows, n...]" in workspace.errors[1].message + workspace.errors[2].message
+
+
+def test_values_that_are_subscripts_are_indices(source: Path) -> None:
+    source.write_text("""__global__ void move(float* out, const float* table, const float* scales,  // [rows, 2, n / 2]
+    const int* from, const int* to, int n, int rows) {
+  const int row = from[blockIdx.x];
+  use(scales + row * n);
+  for (int i = threadIdx.x; i < n; i += 64) out[to[blockIdx.x] * n + i] = table[row * n + i];
+}
+void f(int count, int rows) { move<<<count, 64>>>(out, table, scales, from, to, n, rows); }
+""")
+    run(str(source))
+    text = Path("kernels/move.kernel.toml").read_text()
+    assert 'index = "rows of table"' in text
+    assert 'values = "permutation"\nindex = "rows of out"' in text
+    assert "partial = true" in text
+    assert "n = { multiple = 2 }" in text
+    (unit,) = load_workspace(Path.cwd()).units
+    assert [len(one.sizes) for one in unit.kernel.operation.tensors] == [2, 3, 1, 1, 2]
+
+
+def test_sizes_of_the_launch_are_products_where_the_kernel_divides_them(source: Path) -> None:
+    source.write_text("""__global__ void split(float* y, const float* x, int n, int a, int s1, int s2) {
+  const int outer = blockIdx.x / a;
+  const int inner = blockIdx.x - outer * a;
+  for (int i = threadIdx.x; i < n; i += 64) y[blockIdx.x * n + i] = x[outer * s2 + inner * s1 + i];
+}
+void f(int rows) { split<<<rows, 64>>>(y, x, n, a, s1, s2); }
+""")
+    run(str(source))
+    text = Path("kernels/split.kernel.toml").read_text()
+    assert 'sizes = ["rows_outer", "a", "n"]  # from `x[' in text
+    assert 'strides = ["s2", "s1", 1]' in text
+    assert 'Grid = "(rows_outer * a)"' in text
+    assert len(list(load_workspace(Path.cwd()).units)) == 1
+
+
+def test_an_input_may_be_made_absent_by_hand(source: Path) -> None:
+    run(str(source), "scale", "--set", "T=float")
+    text = Path("templates/scale.hip.j2").read_text()
+    assert "{% if x %}    static_assert(sizeof(T) % sizeof({{ abi_type(x) }}) == 0" in text
+    assert "\n    static_assert(sizeof(T) % sizeof({{ abi_type(out) }}) == 0" in text
+
+
+def test_integers_of_the_template_on_which_sizes_depend_are_those_of_all_instances(
+    source: Path, capsys: Capture
+) -> None:
+    source.write_text("""template <int TOP> __global__ void sum(float* y, const float* x, int n) {
+  for (int i = threadIdx.x; i < n; i += 64)
+    for (int k = 0; k < TOP; ++k) y[blockIdx.x * n + i] = x[blockIdx.x * TOP * n + k * n + i];
+}
+void f(int rows) { sum<2><<<rows, 64>>>(y, x, n); sum<4><<<rows, 64>>>(y, x, n); }
+""")
+    run(str(source))
+    assert "--set 'TOP=4'" in capsys.readouterr().out
+    text = Path("kernels/sum.kernel.toml").read_text()
+    assert 'sizes = ["rows", 2, "n"]' in text
+    assert text.count("[[instance]]") == 1
 
 
 def test_sizes_follow_from_indices(source: Path) -> None:

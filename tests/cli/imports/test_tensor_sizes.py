@@ -6,7 +6,7 @@ import pytest
 
 from ckwatch.cli.imports.example_shapes import example_sizes, stride_values
 from ckwatch.cli.imports.hip_kernels import hip_kernels
-from ckwatch.cli.imports.tensor_sizes import TensorSizes, commented_sizes, indexed_body
+from ckwatch.cli.imports.tensor_sizes import TensorSizes, axis_of, commented_sizes, indexed_body
 
 SIZES = ("n", "m", "rows", "heads", "s0", "s1")
 
@@ -14,7 +14,7 @@ SIZES = ("n", "m", "rows", "heads", "s0", "s1")
 def sizes_of(body: str, grid: str = "rows", block: str = "256", type_: str = "float") -> TensorSizes | None:
     parameters = ", ".join(f"int {name}" for name in SIZES)
     (kernel,) = hip_kernels(f"__global__ void k({type_}* p, const int* q, {parameters}) {{\n{body}\n}}")
-    found = indexed_body(kernel, {name: name for name in SIZES}, (grid, block), SIZES)
+    found = indexed_body(kernel, {name: name for name in SIZES}, (grid, block), SIZES, ["q"])
     return found.sizes_of("p", type_, {"float": 1, "float4": 4}[type_])
 
 
@@ -32,16 +32,41 @@ def sizes_of(body: str, grid: str = "rows", block: str = "256", type_: str = "fl
         ("for (int i = 0; i < n * heads; ++i) { int h = i / n; int c = i % n; p[h * s0 + c] = 1; }",
          ["heads", "n"], ["s0", "1"]),
         ("int i = 2 * threadIdx.x; if (i >= n) return; p[i] = 1; p[i + 1] = 2;", ["n"], []),
+        ("int i = 2 * (BLOCK * blockIdx.x + threadIdx.x); if (i >= n) return; p[i] = 1; p[i + 1] = 2;", ["n"], []),
         ("int r = blockIdx.x; float x = r < n ? p[r] : 0;", ["n"], []),
         ("p[blockIdx.x] = 1;", ["rows"], []),
         ("int i = threadIdx.x; if (i < n) atomicAdd(&p[i], 1.0f);", ["n"], []),
         ("for (int i = threadIdx.x * 4; i < n; i += 1024) { p[i] = 1; p[i + 3] = 2; }", ["n"], []),
+        ("int i = blockIdx.x / heads; p[i] = 1;", ["((rows - 1) / heads + 1)"], []),
+        ("int o = blockIdx.x / (n * m); int i = (blockIdx.x - o * n * m) / n; p[o * s1 + i * s0] = 1;",
+         ["((rows - 1) / (m * n) + 1)", "m", "1"], ["s1", "s0", "1"]),
+        ("for (int r = 0; r < rows; ++r) { float* row = p + r * s0; for (int i = 0; i < n; ++i) row[i] = 1; }",
+         ["rows", "n"], ["s0", "1"]),
+        ("int at = q[blockIdx.x]; for (int i = 0; i < n; ++i) p[at * n + i] = 1;", ["q_end", "n"], []),
+        ("int at = (int)q[blockIdx.x]; if (at >= m) return; for (int i = 0; i < n; ++i) p[at * n + i] = 1;",
+         ["m", "n"], []),
     ],
 )  # fmt: skip
 def test_indices_tell_sizes(body: str, sizes: list[str], strides: list[str]) -> None:
     found = sizes_of(body)
     assert found is not None
     assert (list(found.sizes), list(found.strides)) == (sizes, strides)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "step", "axis"),
+    [
+        (["n", "m"], [], "m", "rows"),
+        (["n", "2", "m / 2"], [], "m", "rows"),
+        (["n", "m"], [], "1", "columns"),
+        (["n", "heads", "m"], ["s1", "s0", "1"], "s0", "axis 1"),
+        (["n", "m"], ["s0", "1"], "m", None),
+    ],
+)
+def test_axes_are_known_by_the_elements_between_two_indices(
+    sizes: list[str], strides: list[str], step: str, axis: str | None
+) -> None:
+    assert axis_of(sizes, strides, step) == axis
 
 
 def test_sizes_of_vectors_are_those_of_their_elements() -> None:
@@ -59,7 +84,6 @@ def test_a_division_that_vectors_undo_is_a_multiple() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        "p[q[blockIdx.x]] = 1;",  # indices that are data
         "store(p, 1);",  # a function that may do anything
         "int i = threadIdx.x; while (i < n) i *= 2; p[i] = 1;",  # a bound that no longer holds
         "int i = f(threadIdx.x); p[i] = 1;",
@@ -67,7 +91,6 @@ def test_a_division_that_vectors_undo_is_a_multiple() -> None:
         "for (int k = 0; k < n; ++k) { p += s0; p[0] = 1; }",  # a pointer that moves in a loop
         "half2* v = (half2*) p; v[threadIdx.x] = x;",  # elements of another type
         "int i = n - threadIdx.x; p[i] = 1;",
-        "int i = blockIdx.x / heads; p[i] = 1;",  # rows need not be a multiple
         "if (rows > 1) p[threadIdx.x] = 1; else p[blockIdx.x] = 1;",  # which is greater?
         "p[blockIdx.x * n * m * blockIdx.y] = 1;",
     ],

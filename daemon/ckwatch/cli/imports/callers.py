@@ -43,7 +43,6 @@ def dispatched_type(region: str, name: str, code: str) -> tuple[str, str] | None
             return ("c10::Half" if re.search(r"\b(?:c10|at|torch)::", code) else "__half"), found[1]
         if name == "scalar_t" and "INTEGRAL" in words:
             return "int", found[1]
-        return None
     return None
 
 

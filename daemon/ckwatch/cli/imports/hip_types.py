@@ -15,14 +15,17 @@ _NAMES: Mapping[str, str] = {
     "bf8": "__hip_fp8_e5m2_fnuz __hip_fp8_e5m2 __nv_fp8_e5m2 Float8_e5m2fnuz Float8_e5m2 bf8_t",
     "i8": "int8_t char I8",
     "u8": "uint8_t byte uchar",
-    "i32": "int int32_t unsigned uint32_t uint I32",
-    "i64": "int64_t long uint64_t size_t I64",
+    "i16": "int16_t short I16",
+    "u16": "uint16_t ushort",
+    "i32": "int int32_t I32",
+    "u32": "unsigned uint32_t uint",
+    "i64": "int64_t long I64",
+    "u64": "uint64_t size_t ulong",
     "bool": "bool",
 }
-"""Whole numbers without a sign have the dtype of the same width: a kernel gets the same bits."""
 
 _SPELLED: Mapping[str, str] = {
-    "signed char": "int8_t", "unsigned char": "uint8_t", "unsigned int": "uint32_t", "signed int": "int32_t",
+    "short int": "int16_t", "unsigned short": "uint16_t", "signed char": "int8_t", "unsigned char": "uint8_t", "unsigned int": "uint32_t", "signed int": "int32_t",
     "unsigned long": "uint64_t", "long int": "int64_t", "long long": "int64_t", "long long int": "int64_t",
     "unsigned long long": "uint64_t", "unsigned long int": "uint64_t", "unsigned long long int": "uint64_t",
 }  # fmt: skip

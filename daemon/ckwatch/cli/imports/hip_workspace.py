@@ -20,7 +20,7 @@ from ckwatch.cli.imports.launches import KernelLaunch
 from ckwatch.cli.imports.pointer_uses import Access
 from ckwatch.cli.imports.program_facts import ProgramFacts, elements_in, is_same_count, renamed_facts
 from ckwatch.cli.imports.source_text import Constants, elements
-from ckwatch.cli.imports.tensor_sizes import commented_sizes, indexed_body
+from ckwatch.cli.imports.tensor_sizes import IndexedBody, axis_of, commented_sizes, indexed_body
 from ckwatch.model.amounts import count
 from ckwatch.model.tensors import DTYPES, INT32_MAX, names_in, parse_size
 from ckwatch.workspace.parameters import RESERVED
@@ -32,6 +32,7 @@ OTHERS = 4
 LAUNCH = ("Grid", "Block", "SharedBytes")
 _TAKEN = frozenset((*RESERVED, "workspace", "workspace_size", "stream", "grid", "block", *LAUNCH))
 _STEPS = re.compile(r"stride|pitch|offset|^ld[a-z]?$|^s\d+$|^nb\d+$|step|bytes", re.IGNORECASE)
+_INDICES = ("i32", "i64", "u32", "u64")
 _NUMBER = re.compile(r"-?\d+[uUlL]*")
 
 
@@ -83,6 +84,8 @@ class _Tensor:
     strides: tuple[str, ...] = ()
     source: str = ""
     values: str = ""
+    index: str = ""
+    partial: bool = False
 
 
 @dataclass(slots=True)
@@ -103,6 +106,8 @@ class _Plan:
     used: set[str] = field(default_factory=set)
     facts: ProgramFacts = field(default_factory=ProgramFacts)
     copies: list[str] = field(default_factory=list)
+    fixed: set[str] = field(default_factory=set)
+    """Integers of the template on which a tensor's sizes depend: all instances have the same."""
 
     def answer(self, key: str, text: str) -> str | None:
         """The answer to a question; None where it stays open."""
@@ -152,11 +157,12 @@ def _plan(
     own = [size for size in chosen.sizes if size not in plan.sizes] if chosen is not None else []
     plan.sizes += own
     _set_launch(plan, kernel, chosen)
-    _derive_sizes(plan, kernel, launches)
+    body = _derive_sizes(plan, kernel, launches)
     _set_allocated_sizes(plan, constants)
     _set_sizes(plan)
     _drop_unused(plan, own)
     _set_strides(plan)
+    _set_indices(plan, body)
     _ask_for_strides(plan, kernel)
     return plan
 
@@ -165,7 +171,7 @@ def _drop_unused(plan: _Plan, own: Sequence[str]) -> None:
     """Leave out sizes of the launch that an answer has made superfluous."""
     texts = [*plan.parameters.values(), *(size for one in plan.tensors for size in (*one.sizes, *one.strides))]
     said = {word for text in texts for word in _words(text)}
-    for size in own:
+    for size in (one for one in own if one in plan.sizes):
         if size in said:
             plan.notes.append(f"`{size}` is a size of its launch, and no argument of the kernel")
         else:
@@ -280,12 +286,13 @@ def _add_tensor(plan: _Plan, kernel: HipKernel, one: KernelParameter, name: str,
     if one.default is not None and re.fullmatch(r"nullptr|NULL|0", one.default) and one.const:
         tensor.absent = one.name not in plan.answers
     found = element_type(kind)
-    if found is not None:
+    key = f"{name}.dtype"
+    if key not in plan.answers and any(one.type == it.name for it in kernel.templates):
+        key = f"{one.type}.dtype"
+    if found is not None and key not in plan.answers:
         tensor.dtype, tensor.lanes = found.dtype, found.lanes
     elif not tensor.absent:
-        key = f"{name}.dtype"
-        if key not in plan.answers and any(one.type == it.name for it in kernel.templates):
-            key = f"{one.type}.dtype"
+        tensor.lanes = 1 if found is None else found.lanes
         spelled = kind if kind != OPEN else one.type
         tensor.dtype_text = f"say the dtype of {name}, whose elements are {spelled}; one of {', '.join(DTYPES)}"
         given = plan.answers.get(key)
@@ -391,8 +398,36 @@ def _common(first: str, others: Sequence[str | None]) -> str:
     return ", ".join(found)
 
 
-def _derive_sizes(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch]) -> None:
-    """Set sizes that follow from the kernel's indices, else from comments."""
+def _derive_sizes(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch]) -> IndexedBody:
+    """Set sizes that follow from the kernel's indices, else from comments; return its indices."""
+    bodies = _bodies(plan, kernel, launches)
+    first = elements(plan.parameters["Grid"])[0] if plan.parameters["Grid"] != OPEN else ""
+    for tensor in plan.tensors:
+        if tensor.absent or tensor.sizes or tensor.parameter.name in plan.answers or tensor.name in plan.answers:
+            continue
+        found = None
+        for fixed, body in bodies.items():
+            if found is None and (found := body.sizes_of(tensor.parameter.name, tensor.parameter.type, tensor.lanes)):
+                plan.fixed.add(fixed)
+        if found is None and tensor.lanes == 1:
+            rest = first if first in plan.sizes else None
+            found = commented_sizes(tensor.parameter.note, tensor.name, plan.sizes, rest)
+        if found is None:
+            continue
+        tensor.sizes, tensor.strides, tensor.source = found.sizes, found.strides, found.source
+        _add_names(plan, tensor.sizes)
+        for size, by in found.multiples.items():
+            _add_multiple(plan, size, by, tensor.source)
+    if launches:
+        chosen = _in_arguments(kernel, launches[0])
+        _add_multiples(plan, chosen)
+        for size in chosen.sizes:
+            _divide(plan, size)
+    return bodies[""]
+
+
+def _bodies(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunch]) -> dict[str, IndexedBody]:
+    """The kernel's indices; and with one integer of the template that launches do not agree on, by its name."""
     values: dict[str, str | int] = {}
     for one in kernel.parameters:
         name = _argument(one.name)
@@ -400,31 +435,52 @@ def _derive_sizes(plan: _Plan, kernel: HipKernel, launches: Sequence[KernelLaunc
             values[one.name] = name
         elif (given := plan.parameters.get(name, "")).isdigit():
             values[one.name] = int(given)
+    several: dict[str, int] = {}
     for template in kernel.templates:
         value = plan.parameters[template.name]
         is_one = template.name in plan.answers or all(one.templates.get(template.name) == value for one in launches)
-        if value.isdigit() and is_one:
-            values[template.name] = int(value)
+        if value.isdigit():
+            (values if is_one else several)[template.name] = int(value)
     grid = _common(plan.parameters["Grid"], [one.grid for one in launches])
     block = _common(plan.parameters["Block"], [one.block for one in launches])
-    body = indexed_body(kernel, values, (grid, block), plan.sizes)
-    first = elements(plan.parameters["Grid"])[0] if plan.parameters["Grid"] != OPEN else ""
+    inputs = [one.parameter.name for one in plan.tensors if not one.output and one.dtype in _INDICES]
+    more: list[dict[str, int]] = [{}, *({name: value} for name, value in several.items())]
+    return {"".join(one): indexed_body(kernel, {**values, **one}, (grid, block), plan.sizes, inputs) for one in more}
+
+
+def _divide(plan: _Plan, size: str) -> None:
+    """Say a size of the launch that the kernel divides by others as their product with a size of its own: the kernel
+    would leave a rest unwritten."""
+    texts = [text for one in plan.tensors for text in one.sizes]
+    found = {text: one[1] for text in texts if (one := re.fullmatch(rf"\(\({size} - 1\) / (.+) \+ 1\)", text))}
+    if size in plan.arguments or size not in plan.sizes or len(found) != 1:
+        return
+    ((text, product),) = found.items()
+    outer = f"{size}_outer"
+
+    def said(one: str) -> str:
+        return outer if one == text else re.sub(rf"\b{size}\b", f"({outer} * {product})", one)
+
     for tensor in plan.tensors:
-        if tensor.absent or tensor.sizes or tensor.parameter.name in plan.answers or tensor.name in plan.answers:
-            continue
-        found = body.sizes_of(tensor.parameter.name, tensor.parameter.type, tensor.lanes)
-        if found is None and tensor.lanes == 1:
-            rest = first if first in plan.sizes else None
-            found = commented_sizes(tensor.parameter.note, tensor.name, plan.sizes, rest)
-        if found is None:
-            continue
-        tensor.sizes, tensor.strides, tensor.source = found.sizes, found.strides, found.source
-        for size, by in found.multiples.items():
-            _add_multiple(plan, size, by, tensor.source)
-    if launches:
-        _add_multiples(plan, _in_arguments(kernel, launches[0]))
+        tensor.sizes = tuple(map(said, tensor.sizes))
+    for key in LAUNCH:
+        plan.parameters[key] = said(plan.parameters[key])
+    plan.sizes[plan.sizes.index(size)] = outer
+    plan.notes.append(f"`{size}` of its launch is `{outer} * {product}`")
+
+
+def _set_indices(plan: _Plan, body: IndexedBody) -> None:
+    """Say of inputs that the kernel uses their values as indices of another tensor."""
     for tensor in plan.tensors:
-        _add_names(plan, tensor.sizes)
+        if tensor.absent or not tensor.sizes:
+            continue
+        for name, step in body.values_in(tensor.parameter.name).items():
+            one = next(one for one in plan.tensors if one.parameter.name == name)
+            if not one.index and (axis := axis_of(tensor.sizes, tensor.strides, step)) is not None:
+                one.index = f"{axis} of {tensor.name}"
+                if tensor.output:
+                    one.values = "permutation"
+                    tensor.partial = tensor.in_out is None
 
 
 def _add_multiples(plan: _Plan, chosen: KernelLaunch) -> None:
@@ -564,6 +620,10 @@ def _tensor_lines(plan: _Plan, tensor: _Tensor, known_keys: Collection[str]) -> 
         lines.append(f"strides = {_array(tensor.strides)}")
     if tensor.values:
         lines.append(f"values = {toml_string(tensor.values)}")
+    if tensor.index:
+        lines.append(f"index = {toml_string(tensor.index)}")
+    if tensor.partial:
+        lines.append("partial = true  # it keeps what no index names")
     if tensor.in_out is not None:
         written = tensor.in_out if tensor.in_out != OPEN else None
         remark = plan.remarks.get(f"{tensor.name}.in_out")
@@ -601,7 +661,10 @@ def _limits_lines(plan: _Plan) -> list[str]:
             said.append(plan.remarks[f"{size} %"])
         if keys:
             lines.append(f"{toml_key(size)} = {{ {', '.join(keys)} }}  # {'; '.join(said)}")
-    return ["", "[operation.limits]", *lines] if lines else _limits_hint(plan)
+    hint = _limits_hint(plan)
+    if lines:
+        return ["", "[operation.limits]", *lines, *(line for line in hint[1:] if "[operation.limits]" not in line)]
+    return hint
 
 
 def _limits_hint(plan: _Plan) -> list[str]:
@@ -609,11 +672,14 @@ def _limits_hint(plan: _Plan) -> list[str]:
     for one in elements(plan.parameters["Grid"]):
         sizes = [name for name in dict.fromkeys(_words(one)) if name in plan.sizes]
         rounds_up = re.search(r"\+|-\s*1\b|\b[A-Za-z_]\w*\s*\(", one)
-        if sizes and "/" in one and not rounds_up and not re.fullmatch(r"(\w+) / \1", one):
+        if rounds_up or plan.multiples.keys() & {*sizes}:
+            continue
+        if sizes and "/" in one and not re.fullmatch(r"(\w+) / \1", one):
             return [
                 "",
                 f"# The grid leaves out what `{one}` leaves. Where the kernel takes whole blocks alone, say so:",
-                f"# [operation.limits]\n# {toml_key(sizes[0])} = {{ multiple = … }}",
+                "# [operation.limits]",
+                f"# {toml_key(sizes[0])} = {{ multiple = … }}",
             ]
     return []
 
@@ -660,7 +726,7 @@ def _instances(
     """Parameters that all instances have, and each instance's name and own values: one for each way in which the file
     launches what computes the same: template arguments that are no integers are the first's."""
     first = dict(plan.parameters)
-    kinds = [one.name for one in kernel.templates if one.is_type or not is_size(one.kind)]
+    kinds = [one.name for one in kernel.templates if one.is_type or not is_size(one.kind) or one.name in plan.fixed]
     found = [first]
     for launch in (_in_arguments(kernel, one) for one in launches[1:]):
         if (
@@ -755,4 +821,5 @@ def _constant(one: KernelTemplateParameter) -> str:
 def _width(one: _Tensor) -> str:
     kind = one.parameter.type
     fits = f"sizeof({kind}) % sizeof({{{{ abi_type({one.name}) }}}}) == 0"
-    return f'    static_assert({fits}, "dtype of {one.name} is not that of {kind}");\n'
+    text = f'    static_assert({fits}, "dtype of {one.name} is not that of {kind}");'
+    return f"{text}\n" if one.output else f"{{% if {one.name} %}}{text}{{% endif %}}\n"  # an input may be absent

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from keyword import kwlist
 
 from ckwatch.cli.imports.polynomials import Polynomial
 from ckwatch.cli.imports.source_text import closing
@@ -19,6 +20,11 @@ _CAST = re.compile(
     r"|\bstatic_cast\s*<[^<>]*>(?=\s*\()|\b(?:u?int\d+_t|size_t|int|unsigned|long)(?=\s*\()"
 )
 _LITERAL = re.compile(r"\b(\d+)(?:[uU]?[lL]{0,2}|[lL]{1,2}[uU])\b")
+_PYTHON_WORD = re.compile(rf"\b({'|'.join(kwlist)})\b")
+_ESCAPE = "__of_c"
+"""Behind names that are no names in Python."""
+
+_LOAD = re.compile(r"\(*(?:\(\w+\))?\s*(\w+)\s*\[[^\[\]]*\]\)*")
 _HEADER = re.compile(r"\b(for|while|if)\s*(?:constexpr\s*)?\(")
 _NAME = r"[A-Za-z_]\w*(?:\.[xyz])?"
 
@@ -29,9 +35,10 @@ class UnknownRangeError(ValueError):
 
 class IndexRanges:
     """The indices of a kernel's body. `values` are sizes and numbers by the body's names; `grid` and `block` are
-    extents, None where they are unknown.
+    extents, None where they are unknown; `inputs` are pointers to integers whose values may be indices.
 
-    Names of the polynomials that begin with `@` run from 0 to the extent in `extents`, which is left out.
+    Names of the polynomials that begin with `@` run from 0 to the extent in `extents`, which is left out. `@p[]` is a
+    value of the input p, below `end_of(p)` where nothing bounds it.
     """
 
     def __init__(
@@ -40,15 +47,18 @@ class IndexRanges:
         values: Mapping[str, Polynomial],
         grid: Sequence[Polynomial | None],
         block: Sequence[Polynomial | None],
+        inputs: Collection[str] = (),
     ) -> None:
         self._body = body
         self._values = values
+        self._inputs = inputs
+        self._quotients: dict[str, tuple[Polynomial, Polynomial]] = {}
         self._grid, self._block = grid, block
         self.extents: dict[str, Polynomial] = {}
 
     def value(self, text: str, at: int, depth: int = 0) -> Polynomial:
         """An expression at an offset of the body. Raises UnknownRangeError."""
-        plain = _LITERAL.sub(r"\1", _CAST.sub("", text)).strip()
+        plain = _PYTHON_WORD.sub(r"\1" + _ESCAPE, _LITERAL.sub(r"\1", _CAST.sub("", text)).strip())
         try:
             tree = ast.parse(plain.replace("\n", " "), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -60,20 +70,32 @@ class IndexRanges:
             case ast.Constant(value=int(number)) if not isinstance(number, bool):
                 return Polynomial.of(number)
             case ast.Name(id=name):
-                return self._name(name, at, depth)
+                return self._name(name.removesuffix(_ESCAPE), at, depth)
             case ast.Attribute(value=ast.Name(id=name), attr=part):
                 return self._name(f"{name}.{part}", at, depth)
+            case ast.Subscript(value=ast.Name(id=name)) if of := self._input(name.removesuffix(_ESCAPE)):
+                return self._value_of(of, Polynomial.of(end_of(of)))
             case ast.BinOp(left=left, op=operator, right=right):
                 return self._operation(self._evaluated(left, at, depth), operator, self._evaluated(right, at, depth))
             case _:
                 raise UnknownRangeError(ast.unparse(node))
+
+    def _input(self, name: str) -> str | None:
+        """The input behind a pointer's name."""
+        aliased = re.search(rf"\*\s*(?:const\s+)?(?:\w+\s+)?{name}\s*=\s*(\w+)\s*;", self._body)
+        name = name if name in self._inputs or aliased is None else aliased[1]
+        return name if name in self._inputs else None
+
+    def _value_of(self, name: str, end: Polynomial) -> Polynomial:
+        self.extents[f"@{name}[]"] = end
+        return Polynomial.of(f"@{name}[]")
 
     def _operation(self, left: Polynomial, operator: ast.operator, right: Polynomial) -> Polynomial:
         match operator:
             case ast.Add():
                 return left + right
             case ast.Sub():
-                return left - right
+                return self._difference(left, right)
             case ast.Mult():
                 return left * right
             case ast.LShift() if right.number is not None and 0 <= right.number < 32:
@@ -95,10 +117,19 @@ class IndexRanges:
             return found
         if not any(name.startswith("@") for name in left.names):
             return Polynomial.of(f"({_factor(left)} / {_factor(right)})")
-        extent = self._extent_of_one(left).divided(right)
-        if extent is None:
-            raise UnknownRangeError("a division")
+        if (scaled := _scaled_value(left)) is not None:  # a row has a whole number of elements
+            return Polynomial.of(scaled[0]) * Polynomial.of(f"({_factor(scaled[1])} / {_factor(right)})")
+        whole = self._extent_of_one(left)
+        extent = whole.divided(right) or Polynomial.of(f"(({whole} - 1) / {_factor(right)} + 1)")
+        self._quotients[f"@{left}/{right}".replace("@@", "@")] = (left, right)
         return self._range(f"{left}/{right}", extent)
+
+    def _difference(self, left: Polynomial, right: Polynomial) -> Polynomial:
+        """`i - i / n * n` is `i % n`."""
+        for name, (index, divisor) in self._quotients.items():
+            if right == Polynomial.of(name) * divisor and not (index - left).terms:
+                return self._range(f"{index}%{divisor}", divisor)
+        return left - right
 
     def _remainder(self, left: Polynomial, right: Polynomial) -> Polynomial:
         if any(name.startswith("@") for name in right.names):
@@ -138,6 +169,9 @@ class IndexRanges:
             if declared is None or self._is_changed(name, declared[0]):
                 raise UnknownRangeError(name)
             return self.value(declared[1], declared[0], depth)
+        given = _LOAD.fullmatch(declared[1].strip()) if declared is not None else None
+        if given is not None and (of := self._input(given[1])) is not None:
+            return self._value_of(of, bound)
         step = self._step(declared, depth)
         return Polynomial.of(step) * self._range(name, self._quotient(bound, Polynomial.of(step)))
 
@@ -148,7 +182,9 @@ class IndexRanges:
         try:
             return self.value(declared[1], declared[0], depth).factor or 1
         except UnknownRangeError:
-            return 1
+            product = re.match(r"(\d+)\s*\*\s*(?=\()", declared[1])
+            is_whole = product is not None and closing(declared[1], product.end()) == len(declared[1].rstrip()) - 1
+            return int(product[1]) if product is not None and is_whole else 1
 
     def _built_in(self, name: str) -> Polynomial | None:
         kind, _, axis = name.partition(".")
@@ -249,6 +285,18 @@ def _limit(name: str, condition: str, *, negated: bool) -> str | None:
         if found:
             return f"({found[1]}){over}"
     return None
+
+
+def end_of(name: str) -> str:
+    """The name of the size that values of an input are less than."""
+    return f"{name}_end"
+
+
+def _scaled_value(one: Polynomial) -> tuple[str, Polynomial] | None:
+    """A value of an input and the sizes that it is multiplied with."""
+    value = next((name for name in one.names if name.endswith("[]")), None)
+    factor = one.coefficient_of(value) if value is not None and len(one.terms) == 1 else None
+    return (value, factor) if value is not None and factor is not None and factor.number is None else None
 
 
 def _factor(one: Polynomial) -> str:

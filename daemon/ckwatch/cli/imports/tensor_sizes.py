@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from ckwatch.cli.imports.hip_kernels import HipKernel
 from ckwatch.cli.imports.hip_types import element_type
-from ckwatch.cli.imports.index_ranges import IndexRanges, UnknownRangeError
+from ckwatch.cli.imports.index_ranges import IndexRanges, UnknownRangeError, end_of
 from ckwatch.cli.imports.polynomials import Polynomial
+from ckwatch.cli.imports.program_facts import is_same_count
 from ckwatch.cli.imports.source_text import closing, elements, one_line
 from ckwatch.model.tensors import names_in, parse_size
 
@@ -70,6 +71,21 @@ class IndexedBody:
         except UnknownRangeError:
             return None
 
+    def values_in(self, name: str) -> dict[str, str]:
+        """Inputs whose values are indices of the tensor behind a pointer, and the elements between two such values."""
+        aliases = re.findall(rf"\*\s*(?:const\s+)?(?:\w+\s+)?(\w+)\s*=\s*{re.escape(name)}\s*;", self.body)
+        found: dict[str, str] = {}
+        for one in re.finditer(rf"(?<![\w.])(?:{'|'.join((re.escape(name), *aliases))})\s*(\[|\+(?!=))", self.body):
+            last = closing(self.body, one.start(1)) if one[1] == "[" else self.body.find(";", one.end())
+            try:
+                index = self._index(self.body[one.end() : last], one.start(), 1)
+            except UnknownRangeError:
+                continue
+            for value in (value for value in index.names if value.endswith("[]")):
+                if (factor := index.coefficient_of(value)) is not None:
+                    found.setdefault(value[1:-2], str(factor))
+        return found
+
     def _reaches(
         self, name: str, type_: str, offset: Polynomial, lanes: int, begin: int, depth: int
     ) -> Iterator[_Reach]:
@@ -117,7 +133,7 @@ class IndexedBody:
         begin = max(self.body.rfind(character, 0, start) for character in ";{}") + 1
         last = self.body.find(";", end)
         made = _ALIAS.fullmatch(self.body[begin:last])
-        if made is None or self._is_in_loop(start):
+        if made is None:
             raise UnknownRangeError(self.body[begin:last])
         value = made["value"].strip()
         inner = type_
@@ -218,7 +234,7 @@ def _with_strides(
     for one in reversed(sizes):
         strides.insert(0, inside)
         inside *= one
-    outer = list(left.items())
+    outer = sorted(left.items(), key=lambda one: one[0].count("%"))  # what is left of a division lies further in
     if any(len(factor.terms) != 1 or len(factor.names) != 1 or factor.factor != 1 for _, factor in outer):
         raise UnknownRangeError("a stride")
     return [*(extents[name] for name, _ in outer), *sizes], [*(factor for _, factor in outer), *strides]
@@ -233,16 +249,34 @@ def commented_sizes(note: str, name: str, names: Collection[str], rest: str | No
             continue
         known = tuple(size for size in sizes if size is not None)
         unknown = {word for size in known for word in names_in(size)} - set(names)
+        own = [_stride_of(size, names) for size in known[1:-1]]
         strides: tuple[str, ...] = ()
-        if f"{name}_stride" in names and len(known) > 1:
-            inner = [" * ".join(_grouped(size) for size in known[at + 1 :]) for at in range(1, len(known) - 1)]
-            strides = (f"{name}_stride", *inner, "1")
-        found.append((len(unknown), TensorSizes(known, strides, f"the comment {one[0]}")))
+        if len(known) > 1 and (f"{name}_stride" in names or any(own)):
+            packed = [" * ".join(_grouped(size) for size in known[at + 1 :]) for at in range(len(known) - 1)]
+            outer = f"{name}_stride" if f"{name}_stride" in names else packed[0]
+            strides = (outer, *(stride or packed[at] for at, stride in enumerate(own, 1)), "1")
+        halves = (re.fullmatch(r"(\w+) / (\d+)", size) for size in known)
+        multiples = {one[1]: int(one[2]) for one in halves if one is not None}
+        found.append((len(unknown), TensorSizes(known, strides, f"the comment {one[0]}", multiples)))
     return min(found, key=lambda one: one[0])[1] if found else None
+
+
+def _stride_of(size: str, names: Collection[str]) -> str | None:
+    """The argument that is the stride of an axis by its name: `head_stride` of `num_kv_heads`."""
+    return next((one for one in names if one.endswith("_stride") and re.search(rf"(?:^|_){one[:-7]}s?$", size)), None)
 
 
 def _size_in_words(text: str, rest: str | None) -> str | None:
     return rest if text in ("...", "*") else one_line(re.sub(r"\s*/+\s*", " / ", text))
+
+
+def axis_of(sizes: Sequence[str], strides: Sequence[str], step: str) -> str | None:
+    """The axis along which two elements of a tensor are a number of elements apart, as `index` names it."""
+    for axis, size in enumerate(sizes):
+        apart = strides[axis] == step if strides else is_same_count(sizes[axis + 1 :], step)
+        if apart and size != "1":
+            return "rows" if not axis else "columns" if axis == len(sizes) - 1 else f"axis {axis}"
+    return None
 
 
 def _grouped(text: str) -> str:
@@ -250,13 +284,18 @@ def _grouped(text: str) -> str:
 
 
 def indexed_body(
-    kernel: HipKernel, values: Mapping[str, str | int], launch: tuple[str, str], names: Collection[str]
+    kernel: HipKernel,
+    values: Mapping[str, str | int],
+    launch: tuple[str, str],
+    names: Collection[str],
+    inputs: Collection[str] = (),
 ) -> IndexedBody:
     """The body of a kernel. `values` are names of sizes, or numbers, by the names in the body; `launch` is the grid and
-    the block in terms of `names`, the sizes."""
+    the block in terms of `names`, the sizes; `inputs` are pointers to integers whose values may be indices."""
     known = {name: Polynomial.of(value) for name, value in values.items()}
     grid, block = (_extents(text, names) for text in launch)
-    return IndexedBody(kernel.body, kernel.body_line, IndexRanges(kernel.body, known, grid, block), frozenset(names))
+    ranges = IndexRanges(kernel.body, known, grid, block, inputs)
+    return IndexedBody(kernel.body, kernel.body_line, ranges, frozenset((*names, *map(end_of, inputs))))
 
 
 def _extents(text: str, names: Collection[str]) -> list[Polynomial | None]:

@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from ckwatch.codeobject import llvm_mca
 from ckwatch.codeobject.disassembly import DisassembledFunction, InstructionKind, functions, traits
-from ckwatch.codeobject.kernel_names import is_helper
+from ckwatch.codeobject.kernel_names import is_helper, own_kernels
 from ckwatch.codeobject.main_loop import FoundLoop, main_loop
 from ckwatch.codeobject.metadata import CodeObjectMetadata, read_metadata
 from ckwatch.codeobject.occupancy import occupancy_of
@@ -38,11 +38,17 @@ _PROCESSES = max(2, min(4, os.cpu_count() or 2))
 
 
 async def analyze(
-    code_object: Path, tools: LlvmTools, arch: str, *, launcher: Launcher = run_process
+    code_object: Path,
+    tools: LlvmTools,
+    arch: str,
+    *,
+    own: tuple[str, Sequence[str]] = ("", ()),
+    launcher: Launcher = run_process,
 ) -> CodeObjectReport:
     """Analyse the kernels of an AMDGPU code object without running it.
 
-    `arch` is used where the file does not tell its own. A file that cannot be read, or is none, gives a report without
+    `arch` is used where the file does not tell its own. `own` are the name and template arguments of the kernel that
+    comes first, if there is one. A file that cannot be read, or is none, gives a report without
     kernels; what else could not be analysed is in the notes of the report or of the kernel. Raises nothing of its own.
     """
     try:
@@ -55,7 +61,7 @@ async def analyze(
         return CodeObjectReport(arch=arch, kernels=(), notes=(str(error),))
     if not contents.kernels:
         return CodeObjectReport(arch=contents.arch or arch, kernels=(), notes=contents.notes)
-    return await _Analysis(tools, contents.arch or arch, launcher).report(code_object, contents)
+    return await _Analysis(tools, contents.arch or arch, launcher).report(code_object, contents, own)
 
 
 class _Analysis:
@@ -64,7 +70,9 @@ class _Analysis:
         self._arch = arch
         self._launcher = launcher
 
-    async def report(self, code_object: Path, contents: CodeObjectMetadata) -> CodeObjectReport:
+    async def report(
+        self, code_object: Path, contents: CodeObjectMetadata, own: tuple[str, Sequence[str]]
+    ) -> CodeObjectReport:
         notes = list(contents.notes)
         wanted = [resources for resources in contents.kernels if not is_helper(resources.symbol)]
         folder = await anyio.to_thread.run_sync(partial(tempfile.TemporaryDirectory, prefix="ckwatch-analysis-"))
@@ -78,7 +86,9 @@ class _Analysis:
                 await anyio.to_thread.run_sync(folder.cleanup)
         if self._tools.mca is None and any(report.loop is not None for report in reports):
             notes.append("the toolchain has no llvm-mca: no cycles are predicted")
-        return CodeObjectReport(arch=self._arch, kernels=tuple(reports), notes=tuple(notes))
+        first = own_kernels([one.resources.symbol for one in reports], *own)
+        reports.sort(key=lambda one: one.resources.symbol not in first)
+        return CodeObjectReport(arch=self._arch, kernels=tuple(reports), own=len(first), notes=tuple(notes))
 
     async def _disassembly(self, code_object: Path, folder: Path) -> tuple[str, tuple[str, ...]]:
         """The text, "" when there is none, and what is wrong with it."""

@@ -166,7 +166,7 @@ class AdviceFinder:
         if rendered is None or f"{rendered.symbol}:{rendered.token_key}" != result.tokens:
             return None
         path = Path(result.products[ProductKind.CODE_OBJECT.value])
-        report = await self._reports.report(result.artifact, path, unit.unit.arch)
+        report = await self._reports.report(result.artifact, path, unit.unit.arch, unit.unit)
         workspace = self._view_loader.workspace(unit.key.scope)
         request = compile_request(workspace, unit.unit, rendered, awaited=awaited)
         roots = [str(root) for root in compiler.toolchain.roots.values() if root != workspace.root]

@@ -35,6 +35,7 @@ from ckwatch.engine.handlers.derived_files import DerivedFile, store_keys
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.figures import Figures
+from ckwatch.model.kernels import Unit
 from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
 from ckwatch.system.code_version import version_of
 
@@ -59,8 +60,8 @@ class ReportCache:
         self._known: dict[str, CodeObjectReport] = {}
         self._turn = anyio.Lock()
 
-    async def report(self, artifact: str, path: Path, arch: str) -> CodeObjectReport:
-        """The report of the code object at `path`.
+    async def report(self, artifact: str, path: Path, arch: str, unit: Unit | None = None) -> CodeObjectReport:
+        """The report of the code object at `path`, with the kernels of `unit` first.
 
         Raises CkwatchError without tools that could read it, LostArtifactError when it is not what was stored.
         """
@@ -74,7 +75,8 @@ class ReportCache:
             if not isinstance(toolchain, Toolchain):
                 raise CkwatchError(self._tools.problem or "there is no ROCm here, whose tools read code objects")
             watched = _WatchedLauncher(self._launch)
-            found = await analyze(path, toolchain, arch.partition(":")[0], launcher=watched)
+            own = ("", ()) if unit is None else _own_kernel(unit)
+            found = await analyze(path, toolchain, arch.partition(":")[0], own=own, launcher=watched)
             if watched.undisturbed and found.kernels:
                 self._remember(artifact, found)
                 await to_thread.run_sync(self._keep, artifact, found)
@@ -175,7 +177,7 @@ class ArtifactAnalyzer:
             report = await self.reports.kept_report(result.artifact)
         else:
             path = Path(result.products[ProductKind.CODE_OBJECT.value])
-            report = await self.reports.report(result.artifact, path, effect.unit.arch)
+            report = await self.reports.report(result.artifact, path, effect.unit.arch, effect.unit)
         if report is None:
             return AnalyzeFinished(effect.work, None, at=time.time())
         earlier = await self.earlier(effect.unit.id, result.artifact, effect.unit.arch, effect.previous_artifact)
@@ -208,6 +210,13 @@ class ArtifactAnalyzer:
         if artifacts is not None:
             with suppress(HistoryError):
                 await to_thread.run_sync(_add_to_history, artifacts, unit, figures)
+
+
+def _own_kernel(unit: Unit) -> tuple[str, tuple[str, ...]]:
+    """The kernel that the template of a unit is called after, and the instance's parameters as C++ writes them: a file
+    that it includes may launch the kernel otherwise."""
+    values = (str(one).lower() if isinstance(one, bool) else str(one) for one in unit.instance.parameters.values())
+    return Path(unit.kernel.template).name.partition(".")[0], tuple(values)
 
 
 def figures_of(artifact: str, report: CodeObjectReport, earlier: EarlierReports) -> ArtifactFigures | None:
