@@ -450,6 +450,23 @@ def test_the_status_item_opens_the_daemons_log(page: Page) -> None:
     page.press("Control+w")
 
 
+def test_a_profile_stands_beside_the_lines_of_a_template(page: Page, workspace: Path, shoot: Shoot) -> None:
+    example, template = ROOT / "examples/transpose", "transpose.hip.j2"
+    shutil.copy(example / "templates" / template, workspace / "templates")
+    shutil.copy(example / "reference.py", workspace)
+    kernels = (example / "transpose_f16.kernel.toml").read_text().replace("Pad = 2", "Pad = 0")
+    (workspace / "transpose_f16.kernel.toml").write_text(kernels)
+    page.open_file(template)
+    page.go_to(line_of(workspace / "templates" / template, "= lds["))
+    page.wait(f"{EDITOR} .view-line", "16-way LDS conflict")
+    page.wait(f"{EDITOR} .cgmr[class*='TextEditorDecorationType']")
+    page.wait(f"{EDITOR} .codelens-decoration a", "profile: ")
+    page.press("Control+k", "Control+i")
+    page.wait(".monaco-hover", "lanes 0…31 read 2 bytes each at byte 0, 64, 128")
+    shoot("profile")
+    page.press("Escape")
+
+
 def test_without_trust_nothing_is_run_and_a_missing_command_is_told(
     vscode: VsCode, extension: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:

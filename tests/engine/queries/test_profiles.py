@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 
 from benches.daemon_bench import TEMPLATE, build
@@ -14,8 +15,10 @@ from ckwatch.engine.answers import Daemon
 from ckwatch.engine.handlers.verify import EmulatorRun
 from ckwatch.model.errors import UnknownUnitError
 from ckwatch.model.instruction_counts import InstructionCounts, KernelCounts
+from ckwatch.model.verification import Verification
 from ckwatch.wire.analysis import UnitProfile
 from fakes.fake_verifications import FakeEmulator
+from fakes.patience import PATIENCE_S
 
 
 class CountingEmulator(FakeEmulator):
@@ -23,6 +26,14 @@ class CountingEmulator(FakeEmulator):
 
     turns = 16
     counted = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = anyio.Event()
+
+    async def __call__(self, run: EmulatorRun, on_stage: Callable[[str], None]) -> Verification:
+        self.began.set()
+        return await super().__call__(run, on_stage)
 
     async def count(self, _run: EmulatorRun, _on_stage: Callable[[str], None]) -> LaunchCounted:
         self.counted += 1
@@ -83,3 +94,19 @@ async def test_the_baseline_and_other_units(bench: IsaBench) -> None:
         assert said(await profile(daemon, other.partition("@")[0])) == (other, [])
         with pytest.raises(UnknownUnitError):
             await profile(daemon, "k/three")
+
+
+async def test_a_profile_does_not_wait_for_a_verification(bench: IsaBench, emulator: CountingEmulator) -> None:
+    emulator.gate = anyio.Event()
+    async with bench.open() as daemon, anyio.create_task_group() as tasks:
+        await build(daemon, UNIT)
+        tasks.start_soon(verified, daemon)
+        with anyio.fail_after(PATIENCE_S):
+            await emulator.began.wait()
+            assert (await profile(daemon)).kernels
+        emulator.gate.set()
+
+
+async def verified(daemon: Daemon) -> None:
+    async with daemon.verifications.verify((UNIT,), shapes=(), force=False) as lines:
+        assert [line.event async for line in lines][-1] == "done"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import anyio
 import pytest
@@ -162,7 +163,7 @@ async def test_a_pattern_is_part_of_the_message_where_nothing_is_related() -> No
 
 def heat_of(made: Desk) -> list[list[tuple[int, int]]]:
     """Lines and levels of each notification."""
-    told = [call[2] for call in made.editor.calls if call[:2] == ("notify", HEAT)]  # type: ignore[attr-defined]
+    told: list[Any] = [call[2] for call in made.editor.calls if call[:2] == ("notify", HEAT)]
     return [[(line["line"], line["level"]) for line in params["lines"]] for params in told]
 
 

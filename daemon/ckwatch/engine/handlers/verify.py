@@ -113,7 +113,8 @@ def why_not_emulated(unit: Unit) -> str:
 
 @dataclass(eq=False)
 class VerifyRunner:
-    """Verifies units, one at a time. `on_stage` gets the unit's id and what the emulator does."""
+    """Verifies units, one at a time, and counts launches beside that: a person waits for a profile. `on_stage` gets the
+    unit's id and what the emulator does."""
 
     _state: State
     _view_loader: ViewLoader
@@ -121,6 +122,7 @@ class VerifyRunner:
     _emulate: Emulate
     _place: Place
     _at_work: anyio.Lock = field(default_factory=anyio.Lock, init=False)
+    _counting: anyio.Lock = field(default_factory=anyio.Lock, init=False)
     on_stage: Callable[[str, str], None] = field(default=lambda _unit, _stage: None, init=False)
 
     @property
@@ -175,7 +177,7 @@ class VerifyRunner:
         if problem:
             raise CkwatchError(problem)
         run = await self._run_of(unit, result, (trial,), False, self.settings.instruction_limit, 0)
-        async with self._at_work:
+        async with self._counting:
             return await self._emulate.count(run, lambda stage: self.on_stage(unit.id, stage))
 
     async def _executed(
