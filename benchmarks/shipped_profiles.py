@@ -1,7 +1,7 @@
 """What the profile says of ten shipped units of different kinds: the table of docs/profiling.md.
 
-`python -m benchmarks.shipped_profiles` builds and profiles them for gfx942 and prints the table; `--write` writes it into
-the page. Nothing of it is a time.
+`python -m benchmarks.shipped_profiles` builds and profiles them for gfx942 and prints the table; `--write` writes it
+into the page. Nothing of it is a time.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def row(unit: str, found: Mapping[str, Any]) -> str:
         worst = found["hints"][0]
         lost = f"{worst['text']}, `{Path(worst['path']).name}:{worst['line'] + 1}` ({100 * worst['loss']:.0f} %)"
     active = f"{100 * sum(one['active_lanes'] for one in totals) / lanes:.0f} %" if lanes else ""
-    return f"| `{unit}` | {found['shape_name'] or found['shape']} | {active} | {lines} | {ways} | {matrix or ''} | {lost} |"
+    shape = found["shape_name"] or found["shape"]
+    return f"| `{unit}` | {shape} | {active} | {lines} | {ways} | {matrix or ''} | {lost} |"
 
 
 def with_table(page: str, rows: list[str]) -> str:
