@@ -14,6 +14,7 @@ from benchmarks import (
     analysis,
     captured_text,
     client_start,
+    counted_profiles,
     cpp_answers,
     edit_to_artifact,
     edit_to_compiler,
@@ -58,6 +59,7 @@ PROGRAMS: tuple[ModuleType, ...] = (
     analysis,
     emulated_kernels,
     emulation,
+    counted_profiles,
     language_server,
     cpp_answers,
 )

@@ -81,6 +81,12 @@ class Hipcc:
         request = self.write(source, symbol)
         return await self._run(self.compile_command(request), self.link_command(request))
 
+    async def device_object(self, source: str, symbol: str, *options: str) -> Run:
+        """The device's pass alone."""
+        request = self.write(source, symbol)
+        one_pass = ("--offload-device-only", "--no-gpu-bundle-output", "-Wno-unused-command-line-argument")
+        return await self._run([*self.compile_command(request), *one_pass, *options])
+
     async def inductor(self, source: str) -> Run:
         """As Inductor compiles it; what this toolchain needs anywhere comes before its options."""
         toolchain = self.toolchain

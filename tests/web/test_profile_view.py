@@ -9,6 +9,7 @@ import pytest
 
 from cases.web_rows import HOSTILE, feed_of, unit_row
 from ckwatch import CkwatchError
+from ckwatch.codeobject.profile_changes import changes_of
 from ckwatch.codeobject.profile_hints import hints_of
 from ckwatch.model.profiles import KernelProfile, ProfiledStack
 from ckwatch.wire.analysis import UnitProfile
@@ -24,19 +25,21 @@ CONFLICT = figures(issued=10, lanes=640, accesses=10, turns=640, phases=20, full
 class ProfilingClient:
     """Answers with a profile of `kernels`; `asked` are the launches that an emulator would execute."""
 
-    def __init__(self, *kernels: KernelProfile, before: KernelProfile | None = None) -> None:
+    def __init__(self, *kernels: KernelProfile) -> None:
         self.kernels = kernels
-        self.before = before
-        self.asked: list[tuple[str, str | None]] = []
+        self.asked: list[tuple[str, str | None, str | None]] = []
 
     async def analysis(self, unit: str) -> Any:
         raise CkwatchError(f"'{unit}' is not built")
 
-    async def profile(self, unit: str, shape: str | None = None) -> UnitProfile:
-        self.asked.append((unit, shape))
-        kernels = (self.before,) if unit == TWO and self.before is not None else self.kernels
+    async def profile(self, unit: str, shape: str | None = None, *, against: str | None = None) -> UnitProfile:
+        """Another unit has no conflicts, and neither a previous build nor a baseline was profiled."""
+        self.asked.append((unit, shape, against))
+        before = (profile_with(figures(accesses=10, turns=20, phases=20)),) if against == TWO else ()
         return UnitProfile(unit=unit, artifact_key="abc", device="emulated:gfx942", shape="M=64", shape_name="small",
-                           kernels=kernels, hints=hints_of(kernels), executed=7)  # fmt: skip
+                           kernels=self.kernels, hints=hints_of(self.kernels), executed=7,
+                           against=against or "" if before else "",
+                           changes=changes_of(before, self.kernels) if before else ())  # fmt: skip
 
 
 def named(content: Content) -> dict[str, Any]:
@@ -117,7 +120,7 @@ async def test_showing_executes_nothing_and_profiles_are_kept_for_all_windows() 
     assert (client.asked, content.tables) == ([], [])
     said = await profile.profile(feed, {"unit": ONE, "shape": "M=64"})
     assert said == f"{ONE}: 7 instructions, counted (emulated gfx942)"
-    assert client.asked == [(ONE, "M=64")]
+    assert client.asked == [(ONE, "M=64", None)]
     assert profile.depends(feed, {"unit": ONE}) != before
     shown = named(await profile.show(feed, {"unit": ONE, "shape": "M=64"}))
     assert [key for key in shown if isinstance(shown[key], Table | Plot)] == ["lost", "source", "instructions", "flame"]
@@ -130,17 +133,25 @@ async def test_showing_executes_nothing_and_profiles_are_kept_for_all_windows() 
 
 
 async def test_what_differs_from_another_unit() -> None:
-    client = ProfilingClient(profile_with(CONFLICT), before=profile_with(figures(accesses=10, turns=20, phases=20)))
+    client = ProfilingClient(profile_with(CONFLICT))
     feed = feed_of(unit_row(ONE), unit_row(TWO), unit_row("k/host@host"), client=client)
     query = {"unit": ONE, "against": TWO}
     await profile.profile(feed, query)
-    assert client.asked == [(TWO, None), (ONE, None)]
+    assert client.asked == [(ONE, None, TWO)]
     shown = named(await profile.show(feed, query))
     assert isinstance(shown["against"], Choice)
-    assert list(shown["against"].options) == ["nothing", TWO], "neither itself nor one that is not emulated"
+    assert list(shown["against"].options) == ["nothing", "previous", "baseline", TWO], "none that is not emulated"
     (row,) = shown["changes"].rows
     assert "LDS conflict 1 → 32 ways" in row["text"]
     assert (row["worse"], row[PLACE]) == (True, "/w/k.hip.j2:1:1")
+    assert "changes" not in named(await profile.show(feed, {"unit": ONE}))
+
+
+async def test_an_earlier_build_that_was_not_profiled_is_said_to_be_none() -> None:
+    feed = feed_of(unit_row(ONE), client=ProfilingClient(profile_with(CONFLICT)))
+    await profile.profile(feed, {"against": "previous"})
+    changes = named(await profile.show(feed, {"against": "previous"}))["changes"]
+    assert (changes.rows, changes.empty) == ((), "that was not profiled on this shape")
 
 
 async def test_of_several_kernels_the_largest_is_shown_first() -> None:
@@ -157,7 +168,7 @@ async def test_the_last_profiles_are_kept() -> None:
     feed = feed_of(unit_row(ONE), client=ProfilingClient(profile_with(figures())))
     for at in (*range(MOST_KEPT + 2), 3):
         await profile.profile(feed, {"shape": f"M={at}"})
-    assert [shape for _, shape in kept_profiles(feed)] == [f"M={at}" for at in (2, 4, 5, 6, 7, 8, 9, 3)]
+    assert [shape for _, shape, _ in kept_profiles(feed)] == [f"M={at}" for at in (2, 4, 5, 6, 7, 8, 9, 3)]
     with pytest.raises(CkwatchError, match="no such unit"):
         await profile.profile(feed_of(), {})
     assert (await profile.show(feed_of(), {})).tables == []

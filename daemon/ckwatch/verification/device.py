@@ -116,10 +116,10 @@ class EmulatedDevice:
         self._library.ckwatch_emulator_set_traced(traced)
         self._library.ckwatch_emulator_choose(workgroups or 0, seed)
 
-    def count(self, rules: CountingRules) -> None:
-        """From now on launches are counted, instruction by instruction, and not checked."""
+    def count(self, rules: CountingRules | None) -> None:
+        """From now on launches are counted, instruction by instruction, and not checked; no longer with None."""
         declare_counting(self._library)
-        self._library.ckwatch_emulator_count(ctypes.byref(rules))
+        self._library.ckwatch_emulator_count(None if rules is None else ctypes.byref(rules))
 
     def counts(self) -> tuple[KernelCounts, ...]:
         """Return what was counted."""

@@ -6,7 +6,6 @@ from typing import Any
 
 from pydantic import Field
 
-from ckwatch.codeobject.profile_changes import changes_of
 from ckwatch.codeobject.report import CodeObjectReport as CodeObjectReport
 from ckwatch.codeobject.report import main_kernel
 from ckwatch.codeobject.report_diff import FigureChange, all_figures
@@ -143,11 +142,6 @@ class UnitProfile(Value):
     failure: str = ""
     against: str = ""
     changes: tuple[LineChange, ...] = ()
-
-
-def profile_changes(before: UnitProfile, now: UnitProfile) -> tuple[LineChange, ...]:
-    """The lines at which two profiles differ."""
-    return changes_of(before.kernels, now.kernels)
 
 
 class Calibrated(Value):

@@ -19,7 +19,6 @@ from ckwatch import CkwatchError
 from ckwatch.model.amounts import timestamp
 from ckwatch.model.emulated_archs import emulated_device
 from ckwatch.system.user_files import read_file
-from ckwatch.wire.analysis import profile_changes
 from ckwatch_web.choices import choose, chosen_unit, unit_choice
 from ckwatch_web.content import (
     LINKS,
@@ -50,7 +49,9 @@ MOST_KEPT = 8
 """Profiles, those that were asked for last."""
 
 USUAL, NOTHING, HOTTEST = "usual", "nothing", "hottest"
-"""The shape that a unit is profiled on unless one is named; no other unit; lines of all files."""
+"""The shape that a unit is profiled on unless one is named; nothing to compare with; lines of all files."""
+
+PREVIOUS, BASELINE = "previous", "baseline"
 
 MOST_FILES = 12
 """Texts that can be chosen, those with the most issues."""
@@ -61,8 +62,8 @@ LEAST_SHARE = 0.002
 MOST_DEPTH = 60
 NO_LINE = "no source line"
 
-_Key = tuple[str, str]
-"""A unit and a shape."""
+_Key = tuple[str, str, str]
+"""A unit, a shape, and what it is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Profiled:
 
 
 def kept_profiles(feed: Feed) -> dict[_Key, Profiled]:
-    """By unit and shape, the one that was made last at the end."""
+    """Those of all windows, the one that was made last at the end."""
     return cast("dict[_Key, Profiled]", feed.kept.setdefault(KEPT, {}))
 
 
@@ -89,18 +90,22 @@ def _figures(kernel: KernelProfile, figures: ProfileFigures) -> dict[str, Cell]:
     per, least, ways = figures.lines_per_request, figures.least_lines_per_request, figures.conflict_ways
     return {
         "share": _percent(kernel.share(figures)),
+        "cycles": _percent(kernel.cycle_share(None if figures.cycles is None else figures.cycles.total)),
         "issued": figures.counts.issued,
         "lanes": _percent(figures.lanes_at_work(kernel.wave_lanes)),
         "lines": per,
         "least": least,
         "ways": ways,
         "matrix": figures.mix.get("mfma") or None,
-        "waits": ", ".join(figures.waits),
+        "waits": ", ".join(figures.waits if figures.cycles is None else figures.cycles.waits_for),
     }
 
 
 _SHARE = Column(key="share", title="share, %", kind="share", width=112, note="of the instructions that were issued")
 _COUNTED = (
+    Column(
+        key="cycles", title="cycles (estimate), %", kind="number", width=170, note="estimated of the waves, not timed"
+    ),
     Column(key="lanes", title="lanes, %", kind="number", width=112, note="that are active in vector instructions"),
     Column(key="lines", title="cache lines", kind="number", width=128, note="that a request of memory touches"),
     Column(key="least", title="least", kind="number", width=96, note="cache lines that would hold what it wants"),
@@ -180,7 +185,9 @@ def instruction_table(kernel: KernelProfile, unit: str) -> Table:
         rows.append({
             "id": f"{one.address:x}", UNIT: unit, PLACE: None if place is None else place.text,
             LINKS: " ".join(map(str, links)), "address": f"{one.address:x}", "text": one.text,
-            "share": _percent(counts.issued / issued), "issued": counts.issued,
+            "share": _percent(counts.issued / issued),
+            "cycles": _percent(kernel.cycle_share(None if one.cycles is None else one.cycles.total)),
+            "issued": counts.issued,
             "lanes": _percent(counts.lanes / (counts.issued * kernel.wave_lanes)) if on_lanes else None,
             "lines": counts.cache_lines / counts.requests if counts.requests else None,
             "least": counts.least_lines / counts.requests if counts.requests else None,
@@ -257,31 +264,32 @@ def lost(found: UnitProfile) -> Table:
     for at, hint in enumerate(found.hints):
         place = TextPlace(hint.path, hint.line)
         rows.append({"id": str(at), PLACE: place.text, UNIT: found.unit, "where": name_of(place), "text": hint.text,
-                     "loss": _percent(hint.loss), "message": hint.message})  # fmt: skip
+                     "loss": _percent(hint.loss), "message": hint.message, "pattern": hint.pattern})  # fmt: skip
     columns = (
         Column(key="where", title="where", width=200),
         Column(key="text", title="lost", width=300),
         Column(
             key="loss", title="loss, %", kind="share", width=90, note="of issues, further turns of LDS and cache lines"
         ),
+        Column(key="pattern", title="for example", width=420),
         Column(key="message", title="meaning", width=760),
     )
     return Table(key="lost", title="What is lost", columns=columns, rows=tuple(rows), empty="nothing that is clear")
 
 
-def changes_table(now: UnitProfile, before: UnitProfile) -> Table:
+def changes_table(found: UnitProfile, asked: str) -> Table:
     """The lines at which a profile differs from another one."""
     rows: list[Row] = []
-    for at, one in enumerate(profile_changes(before, now)):
+    for at, one in enumerate(found.changes):
         place = TextPlace(one.path, one.line)
-        rows.append({"id": str(at), PLACE: place.text, UNIT: now.unit, "where": name_of(place),
+        rows.append({"id": str(at), PLACE: None if one.gone else place.text, UNIT: found.unit, "where": name_of(place),
                      "text": ", ".join(one.texts), "worse": one.worse})  # fmt: skip
     columns = (
         Column(key="where", title="where", width=200),
         Column(key="text", title="what changed; marked where it costs more", width=900, mark="worse"),
     )
-    title = f"Against {before.unit}"
-    return Table(key="changes", title=title, columns=columns, rows=tuple(rows), empty="the same")
+    empty = "the same" if found.against else "that was not profiled on this shape"
+    return Table(key="changes", title=f"Against {asked}", columns=columns, rows=tuple(rows), empty=empty)
 
 
 def kernel_facts(found: UnitProfile, kernel: KernelProfile) -> Facts:
@@ -310,8 +318,8 @@ def words_of(found: UnitProfile) -> str:
     return f"counted ({found.device.replace(':', ' ', 1)})"
 
 
-def profile_blocks(profiled: Profiled, against: Profiled | None, row: UnitRow, query: Query) -> list[Block]:
-    """Draw a profile: its choices, then all else."""
+def profile_blocks(profiled: Profiled, asked: str, row: UnitRow, query: Query) -> list[Block]:
+    """Draw a profile, which was compared with what is `asked`: its choices, then all else."""
     found = profiled.profile
     kernels = {str(at): shortened(one.name, 80) for at, one in enumerate(found.kernels)}
     largest = max(kernels, key=lambda at: found.kernels[int(at)].total.counts.issued)
@@ -333,8 +341,8 @@ def profile_blocks(profiled: Profiled, against: Profiled | None, row: UnitRow, q
         text = f"The launch did not end as it should: {found.failure}"
         blocks.append(Note(key="failure", text=text, kind="warning"))
     blocks += [kernel_facts(found, kernel), lost(found)]
-    if against is not None:
-        blocks.append(changes_table(found, against.profile))
+    if asked != NOTHING:
+        blocks.append(changes_table(found, asked))
     if kernel.lines:
         blocks.append(source_table(kernel, found.unit, profiled.texts, source.value))
     blocks.append(instruction_table(kernel, found.unit))
@@ -342,6 +350,9 @@ def profile_blocks(profiled: Profiled, against: Profiled | None, row: UnitRow, q
         blocks.append(flame_plot(kernel))
     if kernel.notes:
         blocks.append(Note(key="notes", text="; ".join(kernel.notes), kind="hint"))
+    if kernel.cycle_notes:
+        text = f"Cycles are an estimate, and no timing: {'; '.join(kernel.cycle_notes)}"
+        blocks.append(Note(key="cycles", text=text, kind="hint"))
     return blocks
 
 
@@ -355,9 +366,8 @@ async def _shapes(feed: Feed, unit: str) -> dict[str, str]:
 
 
 def _others(feed: Feed, unit: str) -> dict[str, str]:
-    return {NOTHING: "nothing"} | {
-        one.id: one.id for one in feed.units.values() if one.id != unit and emulated_device(one.arch)
-    }
+    earlier = {NOTHING: "nothing", PREVIOUS: "the previous build", BASELINE: "the baseline"}
+    return earlier | {one.id: one.id for one in feed.units.values() if one.id != unit and emulated_device(one.arch)}
 
 
 async def show(feed: Feed, query: Query) -> Content:
@@ -374,10 +384,8 @@ async def show(feed: Feed, query: Query) -> Content:
         shapes.setdefault(asked["shape"], asked["shape"])
     shape = choose("shape", "Shape", shapes, asked)
     other = choose("against", "Against", _others(feed, row.id), asked)
-    profiled = kept_profiles(feed).get((row.id, shape.value))
-    against = kept_profiles(feed).get((other.value, shape.value))
-    again = profiled is not None and (against is not None or other.value == NOTHING)
-    label = "Profile again" if again else "Profile the unit"
+    profiled = kept_profiles(feed).get((row.id, shape.value, other.value))
+    label = "Profile the unit" if profiled is None else "Profile again"
     blocks: list[Block] = [choice, shape, other, Action(key="profile", label=label, changes=False)]
     if profiled is None:
         text = (
@@ -386,27 +394,26 @@ async def show(feed: Feed, query: Query) -> Content:
         )
         blocks.append(Note(key="how", text=text, kind="hint"))
     else:
-        blocks += await to_thread.run_sync(profile_blocks, profiled, against, row, asked)
+        blocks += await to_thread.run_sync(profile_blocks, profiled, other.value, row, asked)
     return Content(title=row.id, blocks=tuple(blocks))
 
 
 async def profile(feed: Feed, query: Query) -> str:
-    """Have the unit, and the one that it is compared with, executed and counted, and keep what comes of it."""
-    unit = chosen_unit(feed, query)
-    if unit not in feed.units:
+    """Have the unit, and one that it is compared with, executed and counted, and keep what comes of it."""
+    row = feed.units.get(chosen_unit(feed, query))
+    if row is None:
         raise CkwatchError("there is no such unit")
-    shape = query.get("shape", USUAL)
-    others = [one for one in (query.get("against", NOTHING),) if one in feed.units and one != unit]
-    for name in (*others, unit):
-        generation = feed.units[name].generation
-        found = await feed.client.profile(name, None if shape == USUAL else shape)
-        texts = await to_thread.run_sync(_texts, found)
-        profiles = kept_profiles(feed)
-        profiles.pop((name, shape), None)
-        profiles[name, shape] = Profiled(found, texts, generation, time.time())
-        while len(profiles) > MOST_KEPT:
-            del profiles[next(iter(profiles))]
-    return f"{unit}: {found.executed:,} instructions, {words_of(found)}"
+    shape, against = query.get("shape") or USUAL, query.get("against") or NOTHING
+    found = await feed.client.profile(
+        row.id, None if shape == USUAL else shape, against=None if against in (NOTHING, row.id) else against
+    )
+    texts = await to_thread.run_sync(_texts, found)
+    profiles, key = kept_profiles(feed), (row.id, shape, against)
+    profiles.pop(key, None)
+    profiles[key] = Profiled(found, texts, row.generation, time.time())
+    while len(profiles) > MOST_KEPT:
+        del profiles[next(iter(profiles))]
+    return f"{row.id}: {found.executed:,} instructions, {words_of(found)}"
 
 
 def _texts(found: UnitProfile) -> dict[str, list[str]]:
