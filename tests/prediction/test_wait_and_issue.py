@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from ckwatch.codeobject.disassembly import Instruction, traits
 from ckwatch.codeobject.report import KernelReport, KernelResources, Occupancy, OccupancyLimit
 from ckwatch.model.gpu_specs import AMD_GPUS
 from ckwatch.model.instruction_counts import InstructionCounts, KernelCounts
-from ckwatch.prediction.cycle_costs import COSTS, costs_of, matrix_clocks
+from ckwatch.prediction.cycle_costs import COSTS, costs_of, matrix_clocks, valu_clocks
 from ckwatch.prediction.wait_and_issue import Residency, cycles_of, registers, residency_of
 
 Row = tuple[float, Mapping[str, float]]
@@ -210,7 +212,7 @@ def test_what_has_no_number_is_said() -> None:
     assert estimate.notes == (
         "of waves, with 2 on a SIMD at a time",
         "each load is served by L2, after 288 cycles (measured on an MI300X by MT4G)",
-        "no estimate of stores and atomics until they are done, v_mfma_f32_7x7x7_f16",
+        "no estimate of v_mfma_f32_7x7x7_f16, waits for stores and atomics",
     )
     assert not estimate.instructions[8].waits
     assert cycles_of(program(ADD), {}, Residency(arch="gfx906", waves_per_simd=1, workgroup_waves=1)) is None
@@ -245,6 +247,26 @@ def test_the_fastest_matrix_instructions_reach_the_peak_of_the_data_sheet(arch: 
     assert clocks is not None
     reached = traits(mnemonic).flops / clocks * 4 * part.compute_units * part.clock_mhz / 1e6
     assert reached == pytest.approx(part.peak_tflops[dtype], rel=0.01)
+
+
+def test_the_documentation_has_these_numbers() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "profiling.md").read_text()
+    archs = [cell.strip() for cell in re.findall(r"^\| \|( gfx90a .*)\|$", page, re.MULTILINE)[0].split("|")]
+
+    def numbers(row: str) -> list[list[int]]:
+        (cells,) = re.findall(rf"^\| {row} \|(.*)\|$", page, re.MULTILINE)
+        return [[int(number) for number in re.findall(r"\d+", cell)] for cell in cells.split("|")]
+
+    costs = [COSTS[arch] for arch in archs]
+    assert archs == [*COSTS]
+    assert numbers("load from memory, served by L2") == [[one.memory] for one in costs]
+    assert numbers("LDS") == [[one.lds] for one in costs]
+    assert numbers("scalar load") == [[one.scalar_load] for one in costs]
+    assert numbers("taken branch") == [[one.branch] for one in costs]
+    assert numbers("VALU result, and at a quarter of the rate") == [
+        [one.valu, valu_clocks("v_exp_f32_e32", one)[1]] for one in costs
+    ]
+    assert numbers("until another instruction may read it") == [[one.matrix_result] for one in costs]
 
 
 def test_registers_of_an_operand() -> None:
