@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from ckwatch.codeobject.disassembly import Instruction, traits
+from ckwatch.codeobject.llvm_mca import clocks_per_cycle
 from ckwatch.codeobject.report import KernelReport, KernelResources, Occupancy, OccupancyLimit
+from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.gpu_specs import AMD_GPUS
 from ckwatch.model.instruction_counts import InstructionCounts, KernelCounts
-from ckwatch.prediction.cycle_costs import COSTS, costs_of, matrix_clocks
+from ckwatch.prediction.cycle_costs import COSTS, costs_of, matrix_clocks, valu_clocks
 from ckwatch.prediction.wait_and_issue import Residency, cycles_of, registers, residency_of
 
 Row = tuple[float, Mapping[str, float]]
@@ -210,7 +216,7 @@ def test_what_has_no_number_is_said() -> None:
     assert estimate.notes == (
         "of waves, with 2 on a SIMD at a time",
         "each load is served by L2, after 288 cycles (measured on an MI300X by MT4G)",
-        "no estimate of stores and atomics until they are done, v_mfma_f32_7x7x7_f16",
+        "no estimate of v_mfma_f32_7x7x7_f16, waits for stores and atomics",
     )
     assert not estimate.instructions[8].waits
     assert cycles_of(program(ADD), {}, Residency(arch="gfx906", waves_per_simd=1, workgroup_waves=1)) is None
@@ -247,6 +253,26 @@ def test_the_fastest_matrix_instructions_reach_the_peak_of_the_data_sheet(arch: 
     assert reached == pytest.approx(part.peak_tflops[dtype], rel=0.01)
 
 
+def test_the_documentation_has_these_numbers() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "profiling.md").read_text()
+    archs = [cell.strip() for cell in re.findall(r"^\| \|( gfx90a .*)\|$", page, re.MULTILINE)[0].split("|")]
+
+    def numbers(row: str) -> list[list[int]]:
+        (cells,) = re.findall(rf"^\| {row} \|(.*)\|$", page, re.MULTILINE)
+        return [[int(number) for number in re.findall(r"\d+", cell)] for cell in cells.split("|")]
+
+    costs = [COSTS[arch] for arch in archs]
+    assert archs == [*COSTS]
+    assert numbers("load from memory, served by L2") == [[one.memory] for one in costs]
+    assert numbers("LDS") == [[one.lds] for one in costs]
+    assert numbers("scalar load") == [[one.scalar_load] for one in costs]
+    assert numbers("taken branch") == [[one.branch] for one in costs]
+    assert numbers("VALU result, and at a quarter of the rate") == [
+        [one.valu, valu_clocks("v_exp_f32_e32", one)[1]] for one in costs
+    ]
+    assert numbers("until another instruction may read it") == [[one.matrix_result] for one in costs]
+
+
 def test_registers_of_an_operand() -> None:
     assert registers("v[2:4]") == ("v2", "v3", "v4")
     assert registers("-|a7|") == ("a7",)
@@ -270,3 +296,53 @@ def test_a_launch_may_be_too_small_to_fill_the_device(workgroups: int, waves: fl
     assert resident is not None
     assert (resident.waves_per_simd, resident.workgroup_waves) == (waves, 4)
     assert costs_of("gfx942:xnack-") is COSTS["gfx942"]
+
+
+ALU_ROWS = ("v_add_f32_e32 v0, v1, v2", "v_exp_f32_e32 v0, v1", "v_rcp_f16_e32 v0, v1", "v_fma_f32 v0, v1, v2, v3")
+CDNA_ROWS = (
+    *("v_cvt_f32_f16_e32 v0, v1", "v_cvt_f64_f32_e32 v[0:1], v2", "v_fma_f64 v[0:1], v[2:3], v[4:5], v[6:7]"),
+    *("v_mul_lo_u32 v0, v1, v2", "v_lshlrev_b64 v[0:1], 2, v[2:3]"),
+)
+RDNA_ROWS = ("v_mul_lo_u32 v0, v1, v2", "v_fma_f64 v[0:1], v[2:3], v[4:5], v[6:7]")
+MEMORY_ROWS = {
+    "gfx9": ("s_load_dword s0, s[2:3], 0x0", "ds_read_b32 v0, v1", "global_load_dword v0, v[2:3], off", "s_cbranch_scc0 0"),
+    "gfx11": ("s_load_b32 s0, s[2:3], 0x0", "ds_load_b32 v0, v1", "global_load_b32 v0, v[2:3], off", "s_cbranch_scc0 0"),
+}  # fmt: skip
+PRODUCTS = {
+    "gfx90a": (
+        *("v_mfma_f32_32x32x8f16 a[0:15], v[0:1], v[2:3], a[0:15]", "v_mfma_f32_4x4x4f16 a[0:3], v[0:1], v[2:3], a[0:3]"),
+        "v_mfma_f64_16x16x4f64 a[0:7], v[0:1], v[2:3], a[0:7]",
+    ),
+    "gfx942": (
+        *("v_mfma_f32_32x32x8_f16 a[0:15], v[0:1], v[2:3], a[0:15]", "v_mfma_f32_32x32x2_f32 a[0:15], v0, v1, a[0:15]"),
+        *("v_mfma_f32_16x16x32_fp8_fp8 a[0:3], v[0:1], v[2:3], a[0:3]", "v_smfmac_f32_16x16x32_f16 a[0:3], v[0:1], v[2:5], v6"),
+    ),
+    "gfx950": (
+        *("v_mfma_f32_32x32x16_f16 a[0:15], v[0:3], v[4:7], a[0:15]", "v_mfma_i32_16x16x64_i8 a[0:3], v[0:3], v[4:7], a[0:3]"),
+        *("v_mfma_f64_16x16x4_f64 a[0:7], v[0:1], v[2:3], a[0:7]", "v_mfma_f32_4x4x4_16b_f16 a[0:3], v[0:1], v[2:3], a[0:3]"),
+        "v_mfma_f32_32x32x64_f8f6f4 a[0:15], v[0:3], v[4:7], a[0:15] cbsz:4 blgp:4",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("arch", [*COSTS])
+def test_what_llvm_says_of_latencies(arch: str, tmp_path: Path) -> None:
+    costs, mca = COSTS[arch], discover().mca
+    assert mca is not None
+    alu = (*ALU_ROWS, *(RDNA_ROWS if arch == "gfx1100" else CDNA_ROWS))
+    memory = MEMORY_ROWS["gfx11" if arch == "gfx1100" else "gfx9"]
+    products = PRODUCTS.get(arch, ())
+    source = tmp_path / "all.s"
+    source.write_text("\n".join((*alu, *memory, *products, "")))
+    arguments = [str(mca), "-mtriple=amdgcn-amd-amdhsa", f"-mcpu={arch}", "--json", str(source)]
+    (region,) = json.loads(subprocess.run(arguments, capture_output=True, check=True).stdout)["CodeRegions"]
+    rows = region["InstructionInfoView"]["InstructionList"]
+    clocks = [clocks_per_cycle(arch) * row["Latency"] for row in rows]
+    assert clocks[: len(alu)] == [valu_clocks(text.split()[0], costs)[1] for text in alu]
+    scalar, lds, load, branch = clocks[len(alu) :][: len(memory)]
+    assert branch == costs.branch
+    if "LLVM" in costs.memory_source:  # of the others there are measurements
+        assert [scalar, lds, load] == [costs.scalar_load, costs.lds, costs.memory]
+    taken = [clocks_per_cycle(arch) * row["RThroughput"] for row in rows[len(alu) + len(memory) :]]
+    assert taken == [matrix_clocks(text, costs) for text in products]

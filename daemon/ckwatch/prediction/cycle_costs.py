@@ -139,7 +139,7 @@ _RDNA3 = CycleCosts(
 )
 
 COSTS: Mapping[str, CycleCosts] = {"gfx90a": _CDNA2, "gfx942": _CDNA3, "gfx950": _CDNA4, "gfx1100": _RDNA3}
-"""By arch. gfx950's latencies of memory have been measured by nobody who published them; LLVM's are too short."""
+"""By arch. No measurements of gfx950's latencies are public; where there are some, LLVM's are too short."""
 
 TWO_PASSES = 8
 """Clocks of the shortest matrix instructions, after which `matrix_result_short` counts."""

@@ -26,7 +26,7 @@ the most frequent one, and waves that start or end.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -55,6 +55,9 @@ WALKS = 4
 
 ALU, MATRIX, SCALAR, LDS, LDS_PORT, MEMORY = "ALU", "matrix unit", "scalar ALU", "LDS", "LDS port", "memory pipe"
 BARRIER = WaitCause("others at a barrier")
+STORES = "waits for stores and atomics"
+UNKNOWN = -inf
+"""The end of an operation without a number: nobody waits for it."""
 
 _REGISTER = re.compile(r"\b([vas])(?:(\d+)\b|\[(\d+):(\d+)\])|\b(vcc|scc|exec|m0)\b")
 _WORDS = {
@@ -156,7 +159,7 @@ class _Estimator:
         self._issue = [0.0] * len(instructions)
         self._waits: list[dict[WaitCause, float]] = [{} for _ in instructions]
         self._uses: list[dict[str, float]] = [self._units_of(index) for index in range(len(instructions))]
-        self._unknown: Counter[str] = Counter()
+        self._unknown: set[str] = set()
 
     def estimate(self) -> CycleEstimate:
         order = [block for block in self._order() if self._block_count(block)]
@@ -178,10 +181,8 @@ class _Estimator:
     def _notes(self) -> Iterable[str]:
         yield f"of waves, with {self._resident.waves_per_simd:.3g} on a SIMD at a time"
         yield f"each load is served by L2, after {self._costs.memory} cycles ({self._costs.memory_source})"
-        stores = "stores and atomics until they are done" if self._unknown.pop("store", 0) else ""
-        unknown = sorted(self._unknown)
-        if stores or unknown:
-            yield f"no estimate of {', '.join([*([stores] if stores else []), *unknown])}"
+        if self._unknown:
+            yield f"no estimate of {', '.join(sorted(self._unknown))}"
 
     # ---- Control flow ------------------------------------------------------------------------------------------------
     def _block_count(self, block: int) -> int:
@@ -282,6 +283,8 @@ class _Estimator:
                 if ended:
                     until, by = max(ended)
                     yield until, self._cause(by)
+                    if min(ended)[0] == UNKNOWN:
+                        self._unknown.add(STORES)
                     del queue[: len(ended)]
             return
         kind = traits(mnemonic).kind
@@ -324,7 +327,7 @@ class _Estimator:
         if kind is InstructionKind.MFMA:
             clocks = matrix_clocks(instruction.text, costs)
             if clocks is None:
-                self._unknown[mnemonic] += 1
+                self._unknown.add(mnemonic)
                 return
             walk.busy[MATRIX] = now + clocks
             if not beside_valu(mnemonic, self._arch):
@@ -342,8 +345,8 @@ class _Estimator:
         for register in registers(instruction.operands[0]) if instruction.operands else ():
             walk.ready[register] = (until, index)
 
-    def _end(self, index: int, walk: _Walk, now: float) -> float | None:
-        """When an operation of memory ends; None where there is no number."""
+    def _end(self, index: int, walk: _Walk, now: float) -> float:
+        """When an operation of memory ends."""
         instruction, uses, costs = self._instructions[index], self._uses[index], self._costs
         kind = traits(instruction.mnemonic).kind
         if instruction.mnemonic.startswith("s_"):
@@ -354,15 +357,13 @@ class _Estimator:
             return walk.busy[LDS] + costs.lds - 1
         clocks = uses.get(MEMORY, 1.0)
         walk.busy[MEMORY] = max(now, walk.busy.get(MEMORY, 0.0)) + clocks
-        return walk.busy[MEMORY] + costs.memory - 1 if kind is InstructionKind.GLOBAL_LOAD else None
+        return walk.busy[MEMORY] + costs.memory - 1 if kind is InstructionKind.GLOBAL_LOAD else UNKNOWN
 
-    def _count_up(self, index: int, walk: _Walk, end: float | None) -> None:
+    def _count_up(self, index: int, walk: _Walk, end: float) -> None:
         counters = counters_of(self._instructions[index].mnemonic, self._arch)
-        if counters and end is None:
-            self._unknown["store"] += 1
         for counter in counters:
             queue = walk.under_way.setdefault(counter, [])
-            queue.append((0.0 if end is None else end, index))
+            queue.append((end, index))
             del queue[:-64]  # no counter counts further
 
     def _spread(self, walk: _Walk) -> float:
