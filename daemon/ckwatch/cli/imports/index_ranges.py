@@ -10,8 +10,8 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from ckwatch.checks.device_code.masked_text import closing
 from ckwatch.cli.imports.polynomials import Polynomial
-from ckwatch.cli.imports.source_text import closing
 
 _DEPTH = 24
 _CAST = re.compile(
