@@ -21,17 +21,16 @@ from ckwatch.workspace.loading import load_workspace
 from helpers.gemm_build import render
 
 ROOT = Path(__file__).parent.parent
-INSTANCE = "v3_128x128x64_intrawave"
+INSTANCE = "v1_64x64x32_any_size"
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(3600)]
 
 
 def requests(folder: Path) -> list[CompileRequest]:
-    """Return the source of the example's instance, and of one with half of its NPerBlock."""
+    """Return the source of the example's smallest instance, and of one with another pipeline."""
     text = (ROOT / "examples/gemm/gemm_f16.kernel.toml").read_text()
     head, *instances = re.split(r"(?m)^(?=\[\[instance\]\])", text)
     one = next(instance for instance in instances if f'"{INSTANCE}"' in instance)
-    other = one.replace(INSTANCE, "sibling").replace("NPerBlock = 128", "NPerBlock = 64")
-    other = other.replace("NXdlPerWave = 2", "NXdlPerWave = 1")
+    other = one.replace(INSTANCE, "sibling").replace('BlkGemmPipelineVer = "v1"', 'BlkGemmPipelineVer = "v3"')
     (folder / "ckwatch.toml").write_text("")
     (folder / "gemm_f16.kernel.toml").write_text(head + one + other)
     workspace = load_workspace(folder)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from references.instruction_text import Text, parse
-from references.vector_references import VECTOR, Reference
+from references.vector_references import VECTOR, Reference, maximum, minimum
 
 RENAMED = {
     **{f"v_{kind}_{usual}": f"v_{kind}_nc_{usual}" for kind in ("add", "sub") for usual in ("u32", "i32", "u16", "i16")},
@@ -32,14 +32,6 @@ RDNA: dict[str, Reference] = {}
 def _add(name: str, types: str, compute: Any, **others: Any) -> None:
     result, _, sources = types.partition("<")
     RDNA[name] = Reference(name, (result.strip(),), tuple(sources.split()), compute, targets="gfx1100", **others)
-
-
-def _smaller(a: Any, b: Any) -> Any:
-    return np.where(np.isnan(a) | np.isnan(b), np.fmin(a, b), np.where(np.signbit(a) & (a == b), a, np.fmin(b, a)))
-
-
-def _larger(a: Any, b: Any) -> Any:
-    return -_smaller(-a, -b)
 
 
 def _dot(width: int, signs: int) -> Any:
@@ -87,8 +79,8 @@ for _type in ("i32", "u32"):
     _add(f"v_minmax_{_type}", f"{_type} < {_type} {_type} {_type}", lambda a, b, c: np.maximum(np.minimum(a, b), c))
     _add(f"v_maxmin_{_type}", f"{_type} < {_type} {_type} {_type}", lambda a, b, c: np.minimum(np.maximum(a, b), c))
 for _type in ("f16", "f32"):
-    _add(f"v_minmax_{_type}", f"{_type} < {_type} {_type} {_type}", lambda a, b, c: _larger(_smaller(a, b), c))
-    _add(f"v_maxmin_{_type}", f"{_type} < {_type} {_type} {_type}", lambda a, b, c: _smaller(_larger(a, b), c))
+    _add(f"v_minmax_{_type}", f"{_type} < {_type} {_type} {_type}", lambda a, b, c: maximum(minimum(a, b), c))
+    _add(f"v_maxmin_{_type}", f"{_type} < {_type} {_type} {_type}", lambda a, b, c: minimum(maximum(a, b), c))
 _add("v_fmac_f16", "f16 < f16 f16", VECTOR["v_fma_f16"].compute, old=True, ulps=VECTOR["v_fma_f16"].ulps)
 for _name in ("v_fmamk_f16", "v_fmaak_f16"):
     _add(_name, "f16 < f16 f16 f16", VECTOR["v_fma_f16"].compute, ulps=VECTOR["v_fma_f16"].ulps)
@@ -107,7 +99,7 @@ SIGNS = {"v_dot4_i32_iu8": " neg_lo:[1,0,0]", "v_dot8_i32_iu4": " neg_lo:[0,1,0]
 
 
 def _minimum(a: Any, b: Any) -> Any:
-    return np.where(np.isnan(a), a, np.where(np.isnan(b), b, _smaller(a, b)))
+    return np.where(np.isnan(a), a, np.where(np.isnan(b), b, minimum(a, b)))
 
 
 def _maximum(a: Any, b: Any) -> Any:

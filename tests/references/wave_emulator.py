@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
-from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
@@ -58,7 +57,10 @@ class WaveState:
         self.scalars[index + 1] = value >> 32
 
     def copy(self) -> WaveState:
-        return deepcopy(self)
+        arrays: dict[str, Any] = {
+            name: value.copy() for name, value in vars(self).items() if isinstance(value, np.ndarray)
+        }
+        return replace(self, **arrays)
 
 
 class _SingleWave(ctypes.Structure):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,60 +23,66 @@ for target in ARCHITECTURES:
     for one in recorded(DATA, target):
         LINES.setdefault(parse(one).base, []).append((target, one))
 
-SPECIAL_F32 = [0, -0.0, 1, -1, 0.5, 2, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 1.17549435e-38, 3.4028235e38, -3.4028235e38,
-               65504, 65520, 1e-7, 255.5, 2147483648.0, -2147483648.0, 4294967296.0, 16777216.0, 0.49999997, 1.5, 2.5]  # fmt: skip
-SPECIAL_INTEGERS = [0, 1, 2, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x7FFF, 0x8000, 0xFFFF, 0x00010000, 31, 32, 63, 64, 0x7FFF8000,
-                    0x80007FFF, 0xFF, 0x80, 0x7F, 0x800000, 0x7FFFFF]  # fmt: skip
+SPECIAL = [0, -0.0, 1, -1, 0.5, 2, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 1.17549435e-38, 3.4028235e38, -3.4028235e38,
+           65504, 65520, 1e-7, 255.5, 2147483648.0, -2147483648.0, 4294967296.0, 16777216.0, 0.49999997, 1.5, 2.5]  # fmt: skip
+SPECIAL_F64 = np.array([*SPECIAL, 5e-324, 1e-310, 1.7e308, 1e18])
+SPECIAL_F32 = np.array(SPECIAL, np.float32).view(np.uint32)
+with np.errstate(over="ignore"):
+    SPECIAL_F16 = np.array(SPECIAL).astype(np.float16)
+SPECIAL_INTEGERS = np.array([0, 1, 2, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x7FFF, 0x8000, 0xFFFF, 0x00010000, 31, 32, 63, 64,
+                             0x7FFF8000, 0x80007FFF, 0xFF, 0x80, 0x7F, 0x800000, 0x7FFFFF], np.uint32)  # fmt: skip
 
 
-def words_for(kind: str, random: np.random.Generator, part: int) -> NDArray[np.uint32]:
-    """A register's lanes: special values, ordinary ones, and bits of any kind."""
-    words = random.integers(0, 1 << 32, LANES, dtype=np.uint32)
-    some = random.random(LANES)
+def words_for(kind: str, random: np.random.Generator, registers: int) -> NDArray[np.uint32]:
+    """Return lanes of registers, a row for each: special values, ordinary ones, and bits of any kind."""
+    shape = (registers, LANES)
+    words = random.integers(0, 1 << 32, shape, dtype=np.uint32)
+    some = random.random(shape)
+
+    def special(values: Array, *each: int) -> Array:
+        return values[random.integers(0, len(values), (*shape, *each))]
+
+    if kind == "bf16x2":
+        ordinary = random.standard_normal((2, *shape)).astype(np.float32).view(np.uint32)
+        packed: Array = ordinary[0] >> np.uint32(16) | ordinary[1] & np.uint32(0xFFFF0000)
+        return packed
     if kind in ("f32", "s32", "f32x2"):
-        usual = (
-            (random.standard_normal(LANES) * 10.0 ** random.integers(-4, 5, LANES)).astype(np.float32).view(np.uint32)
-        )
-        special = random.choice(np.array(SPECIAL_F32, np.float32), LANES).view(np.uint32)
-    elif kind in ("f16", "h16", "f16x2"):
+        ordinary = (random.standard_normal(shape) * 10.0 ** random.integers(-4, 5, shape)).astype(np.float32)
+        return np.where(some < 0.3, special(SPECIAL_F32), np.where(some < 0.8, ordinary.view(np.uint32), words))
+    if kind in ("f16", "h16", "f16x2"):
         with np.errstate(over="ignore"):
-            halves = random.standard_normal((LANES, 2)) * 10.0 ** random.integers(-3, 4, (LANES, 2))
-            usual = halves.astype(np.float16).view(np.uint32)[:, 0]
-            special = random.choice(np.array(SPECIAL_F32), (LANES, 2)).astype(np.float16).view(np.uint32)[:, 0]
-    elif kind == "bf16x2":
-        usual = random.standard_normal((LANES, 2)).astype(np.float32).view(np.uint32)
-        usual = usual[:, 0] >> np.uint32(16) | usual[:, 1] & np.uint32(0xFFFF0000)
-        special = usual
-        words = usual
-    elif kind == "f64":
-        values = random.standard_normal(LANES) * 10.0 ** random.integers(-8, 9, LANES)
-        values = np.where(
-            some < 0.3, random.choice(np.array([*SPECIAL_F32, 5e-324, 1e-310, 1.7e308, 1e18]), LANES), values
-        )
-        wide = values.view(np.uint64)
-        usual = special = (wide >> np.uint64(32 * part)).astype(np.uint32)
-        words = usual
-    else:
-        usual = random.integers(0, 200, LANES, dtype=np.uint32)
-        special = random.choice(np.array(SPECIAL_INTEGERS, np.uint32), LANES)
-        return np.where(some < 0.3, special, np.where(some < 0.4, usual, words))
-    return np.where(some < 0.3, special, np.where(some < 0.8, usual, words))
+            halves = random.standard_normal((*shape, 2)) * 10.0 ** random.integers(-3, 4, (*shape, 2))
+            ordinary = halves.astype(np.float16).view(np.uint32)[..., 0]
+        chosen = special(SPECIAL_F16, 2).view(np.uint32)[..., 0]
+        return np.where(some < 0.3, chosen, np.where(some < 0.8, ordinary, words))
+    small = random.integers(0, 200, shape, dtype=np.uint32)
+    return np.where(some < 0.3, special(SPECIAL_INTEGERS), np.where(some < 0.4, small, words))
+
+
+def doubles(random: np.random.Generator) -> NDArray[np.uint32]:
+    """Return lanes of the two registers of a double: special values and ordinary ones."""
+    values = random.standard_normal(LANES) * 10.0 ** random.integers(-8, 9, LANES)
+    special = SPECIAL_F64[random.integers(0, len(SPECIAL_F64), LANES)]
+    return np.where(random.random(LANES) < 0.3, special, values).view(np.uint32).reshape(LANES, 2).T
 
 
 def state_for(reference: Reference, seed: int) -> WaveState:
+    return _state(reference.results[0], reference.sources, "div_scale" in reference.name, seed).copy()
+
+
+@lru_cache(maxsize=256)
+def _state(result: str, sources: tuple[str, ...], scales: bool, seed: int) -> WaveState:
     random = np.random.default_rng(seed)
     state = WaveState(random.integers(0, 1 << 32, (512, LANES), dtype=np.uint32))
     state.scalars[:102] = random.integers(0, 1 << 32, 102, dtype=np.uint32)
     state.put_pair(VCC, int(random.integers(0, 1 << 63)))
-    for number, kind in [(-1, reference.results[0]), *enumerate(reference.sources)]:
-        for part in range(4):
-            state_of_part = np.random.default_rng((seed, number + 1))
-            words = words_for(kind, state_of_part, part) if kind == "f64" else words_for(kind, random, part)
-            for first in (20 + 10 * number, 276 + 10 * number):
-                state.vectors[first + part] = words
-        if kind != "m" and number >= 0 and kind != "f64":
-            state.scalars[20] = words_for(kind, random, 0)[0]
-    if "div_scale" in reference.name:
+    for number, kind in [(-1, result), *enumerate(sources)]:
+        words = doubles(random) if kind == "f64" else words_for(kind, random, 5)
+        for first in (20 + 10 * number, 276 + 10 * number):
+            state.vectors[first : first + min(len(words), 4)] = words[:4]
+        if kind not in ("m", "f64") and number >= 0:
+            state.scalars[20] = words[4, 0]
+    if scales:
         random.shuffle(chosen := np.arange(LANES) % 2 == 0)
         for part in range(2):
             state.vectors[20 + part] = np.where(chosen, state.vectors[30 + part], state.vectors[40 + part])

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.checks.device_code.masked_text import masked
 from ckwatch.cli import main
 from ckwatch.cli.imports.hip_kernels import hip_kernels
 from ckwatch.cli.imports.hip_types import ElementType, element_type, is_size, runtime_type
 from ckwatch.cli.imports.launches import kernel_launches
 from ckwatch.cli.imports.missing_headers import stand_ins
 from ckwatch.cli.imports.pointer_uses import Access
-from ckwatch.cli.imports.source_text import closing, elements, masked
 from ckwatch.compile.flags import HIP_FLAGS
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.errors import ToolchainError
@@ -180,11 +180,6 @@ def test_types() -> None:
     assert not is_size("float")
     assert runtime_type("__half") == "float"
     assert runtime_type("uint3") is None
-
-
-def test_brackets_and_lists() -> None:
-    assert closing("f(a, (b), c) + d", 1) == 11
-    assert elements("a<b, c>(1, 2), x < y, z") == ["a<b, c>(1, 2)", "x < y", "z"]
 
 
 def test_what_is_open_is_an_error_at_its_place(source: Path, capsys: Capture) -> None:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ckwatch.checks.device_code.masked_text import closing, closing_angle, elements, masked
+from ckwatch.checks.device_code.masked_text import closing, masked, split_list
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<parameters>\([^()\n]*\))?", re.MULTILINE)
 _GLOBAL = "__global__"
@@ -156,7 +156,7 @@ def _parameter_list(code: str, start: int) -> tuple[str, int, int, int] | None:
         if text in ("{", ";"):
             return None
         if text == "<":
-            at, word = closing_angle(code, found.start()) + 1, None
+            at, word = closing(code, found.start()) + 1, None
             if not at:
                 return None
         elif text == "(":
@@ -177,7 +177,7 @@ def _bounds(code: str, start: int, end: int) -> Iterator[RegisterBound]:
         if last > 0:
             arguments = (
                 BoundArgument(" ".join(code[one:stop].split()), one, stop)
-                for one, stop in elements(code, found.end(), last)
+                for one, stop in split_list(code, found.end(), last)
             )
             name = re.sub(r"\W", "", found[0])
             yield RegisterBound(name, tuple(arguments), found.start(), last + 1)
@@ -195,7 +195,7 @@ def _invocations(code: str, macro: _Macro, name: str) -> Iterator[tuple[str, int
     """The names that a macro's invocations give to the function that it writes as `name`."""
     for found in re.compile(rf"\b{re.escape(macro.name)}\s*\(").finditer(code, macro.end):
         last = closing(code, found.end() - 1)
-        given = [code[one:stop] for one, stop in elements(code, found.end(), last)] if last > 0 else []
+        given = [code[one:stop] for one, stop in split_list(code, found.end(), last)] if last > 0 else []
         values = dict(zip(macro.parameters or (), given, strict=False))
         written = "".join(values.get(part, part).strip() for part in name.split("##"))
         yield written, found.start(), last + 1

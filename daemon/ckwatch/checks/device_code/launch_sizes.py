@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ckwatch.checks.cpp_expression import NotArithmeticError, evaluate, tokens_of
-from ckwatch.checks.device_code.masked_text import closing, closing_angle, elements, masked
+from ckwatch.checks.device_code.masked_text import closing, masked, split_list
 
 _DEPTH = 8
 _INTEGER = (
@@ -57,20 +57,20 @@ def _chevrons(code: str, name: str) -> Iterator[Range]:
     for found in re.finditer(rf"\b{re.escape(name)}\b\s*(?=<)", code):
         at = found.end()
         if not code.startswith("<<<", at):
-            end = closing_angle(code, at)
+            end = closing(code, at)
             if end < 0:
                 continue
             at = end + 1 + len(code[end + 1 :]) - len(code[end + 1 :].lstrip())
         end = code.find(">>>", at) if code.startswith("<<<", at) else -1
         if end > 0:
-            given = list(elements(code, at + 3, end))
+            given = list(split_list(code, at + 3, end))
             yield given[1] if len(given) > 1 else (at, at)
 
 
 def _calls(code: str, name: str) -> Iterator[Range]:
     for found in _CALLS.finditer(code):
         last = closing(code, found.end() - 1)
-        given = list(elements(code, found.end(), last)) if last > 0 else []
+        given = list(split_list(code, found.end(), last)) if last > 0 else []
         if len(given) > 2 and name in _NAME.findall(code[given[0][0] : given[0][1]]):
             yield given[2]
 
@@ -96,7 +96,7 @@ class _SizeReader:
         text = code[block[0] : block[1]]
         if direct := re.match(r"dim3\s*[({]", text):
             end = closing(code, block[0] + direct.end() - 1)
-            return list(elements(code, block[0] + direct.end(), end)) if end == block[1] - 1 else None
+            return list(split_list(code, block[0] + direct.end(), end)) if end == block[1] - 1 else None
         name = re.escape(text)
         declared = list(re.finditer(rf"\bdim3\s+(?:const\s+)?{name}\s*(?P<how>[({{=])", code)) if text else []
         if not re.fullmatch(r"[A-Za-z_]\w*", text) or not declared:
@@ -106,10 +106,10 @@ class _SizeReader:
             return None
         at = declared[0].end()
         if initialized:
-            value = next(elements(code, at, max(code.find(";", at), at)), None)
+            value = next(split_list(code, at, max(code.find(";", at), at)), None)
             return None if value is None else self._sides(value, depth + 1)
         end = closing(code, at - 1)
-        return list(elements(code, at, end)) if end > 0 else None
+        return list(split_list(code, at, end)) if end > 0 else None
 
     def _changes(self, name: str, initialized: int) -> bool:
         """Return True if a variable gets other values than its first, or its address is taken."""

@@ -1,4 +1,4 @@
-"""C++ with blanks for what is no code; offsets are those of the text itself."""
+"""C++ with blanks for what is no code, its brackets and its lists; offsets are those of the text itself."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ _NO_CODE = re.compile(
 )
 _CONTINUED = re.compile(r"\\(?=\r?\n)")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
+_IN_ANGLES = re.compile(r"<<<|<<|<=|>=|->|[<>()\[\]{};]")
 
 
 def masked(text: str) -> str:
@@ -20,8 +21,10 @@ def masked(text: str) -> str:
 
 
 def closing(code: str, start: int) -> int:
-    """The offset of the bracket that closes the one at `start`; -1 where none does."""
+    """The offset of the bracket that closes the one at `start`; -1 where none does. A `<` is taken for a bracket."""
     opening, depth = code[start], 0
+    if opening == "<":
+        return _closing_angle(code, start)
     for found in re.compile(f"[{re.escape(opening + _CLOSING[opening])}]").finditer(code, start):
         depth += 1 if found[0] == opening else -1
         if not depth:
@@ -29,38 +32,32 @@ def closing(code: str, start: int) -> int:
     return -1
 
 
-def closing_angle(code: str, start: int) -> int:
-    """The offset of the `>` that closes the template arguments or parameters from `start`; -1 where none does."""
-    depth, at = 0, start
-    while at < len(code) and code[at] not in ";{}":
-        if code[at] in "([":
-            at = closing(code, at)
-            if at < 0:
-                return -1
-        elif code.startswith(("<=", ">=", "->"), at):
-            at += 1
-        elif code[at] == "<":
-            depth += 1
-        elif code[at] == ">":
+def _closing_angle(code: str, start: int) -> int:
+    at, depth = start, 0
+    while found := _IN_ANGLES.search(code, at):
+        sign, at = found[0], found.end()
+        if sign in _CLOSING:
+            at = closing(code, found.start()) + 1
+        elif sign in ("<", "<<<"):
+            depth += len(sign)
+        elif sign == ">":
             depth -= 1
             if not depth:
-                return at
-        at += 1
+                return found.start()
+        if not (at and depth) or sign in ")]};":
+            return -1
     return -1
 
 
-def elements(code: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The bounds of the elements of the list with commas in [`start`, `end`), without the blanks around them."""
-    begin = at = start
-    while at <= end:
-        if at == end or code[at] == ",":
-            inside = code[begin:at]
-            if inside.strip():
-                yield begin + len(inside) - len(inside.lstrip()), begin + len(inside.rstrip())
+def split_list(code: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
+    """Bounds of the elements of a list with commas, without the blanks around them; none of an empty list."""
+    text = code[start:end]
+    begin, at = 0, 0 if text.strip() else len(text) + 1
+    while at <= len(text):
+        if at == len(text) or text[at] == ",":
+            inside = text[begin:at]
+            yield start + begin + len(inside) - len(inside.lstrip()), start + begin + len(inside.rstrip())
             begin = at + 1
-        elif code[at] in _CLOSING:
-            at = max(closing(code, at), at)
-        elif code[at] == "<" and re.search(r"\w\s*$", code[begin:at]):
-            found = closing_angle(code, at)
-            at = found if at < found < end else at
+        elif text[at] in _CLOSING or (text[at] == "<" and re.search(r"\w\s*$", text[begin:at])):
+            at = max(closing(text, at), at)
         at += 1

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ckwatch.cli.imports.source_text import closing, elements, split_list
+from ckwatch.checks.device_code.masked_text import closing, split_list
+from ckwatch.cli.imports.source_text import elements
 
 CALLERS = 8
 _DEPTH = 3

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ckwatch.checks.device_code.masked_text import closing, masked
 from ckwatch.cli.imports.cpp_program import arguments_of
-from ckwatch.cli.imports.source_text import closing, elements, masked, one_line
+from ckwatch.cli.imports.source_text import elements, one_line
 from ckwatch.system.user_files import read_file
 
 DEVICE = "ck/tensor_operation/gpu/device"

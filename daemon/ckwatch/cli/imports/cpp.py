@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ckwatch.checks.device_code.masked_text import masked
 from ckwatch.cli.command_words import dependency
 from ckwatch.cli.imports.ck_convolutions import convolution_text
 from ckwatch.cli.imports.ck_gemms import OperationText, gemm_text
@@ -21,7 +22,6 @@ from ckwatch.cli.imports.cpp_program import CppProgram, read_program
 from ckwatch.cli.imports.files import read_source, without_kernels, write_files
 from ckwatch.cli.imports.hip import report_open, workspace_root
 from ckwatch.cli.imports.hip_workspace import Imported
-from ckwatch.cli.imports.source_text import masked
 from ckwatch.cli.output import Output
 from ckwatch.cli.templates import own_folder
 from ckwatch.compile.toolchain.discover import discover

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ckwatch.cli.imports.source_text import closing, elements, masked, one_line
+from ckwatch.checks.device_code.masked_text import closing, masked
+from ckwatch.cli.imports.source_text import elements, one_line
 
 _FUNCTIONS: Mapping[str, str] = {
     "exp": "np.exp", "expf": "np.exp", "__expf": "np.exp", "log": "np.log", "sqrt": "np.sqrt", "tanh": "np.tanh",

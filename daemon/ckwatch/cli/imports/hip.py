@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+from ckwatch.checks.device_code.masked_text import masked
 from ckwatch.checks.known_headers import header_advice
 from ckwatch.cli.command_words import dependency
 from ckwatch.cli.imports.compile_commands import flags_for, nearest_database
@@ -19,7 +20,7 @@ from ckwatch.cli.imports.hip_kernels import HipKernel, hip_kernels
 from ckwatch.cli.imports.hip_workspace import AnswerError, Imported, KernelSource, OpenQuestion, imported, questions
 from ckwatch.cli.imports.launches import KernelLaunch, kernel_launches
 from ckwatch.cli.imports.missing_headers import FOLDER, missing_headers, stand_ins
-from ckwatch.cli.imports.source_text import Constants, masked
+from ckwatch.cli.imports.source_text import Constants
 from ckwatch.cli.output import Output
 from ckwatch.cli.templates import own_folder
 from ckwatch.compile.toolchain.discover import discover

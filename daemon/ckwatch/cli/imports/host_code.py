@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ckwatch.cli.imports.source_text import closing, elements, line_of, one_line
+from ckwatch.checks.device_code.masked_text import closing
+from ckwatch.cli.imports.source_text import elements, line_of, one_line
 from ckwatch.model.arithmetic import OPERATORS
 
 INTEGER = (

@@ -1,103 +1,22 @@
-"""C++ as text: brackets, lists, scopes and definitions, without a compiler and without the headers that it needs.
-
-Offsets in a masked text are those in the text itself: what is no code is blank there.
-"""
+"""C++ as text: lists, scopes and definitions, without a compiler and without the headers that it needs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-_NO_CODE = re.compile(
-    r"""//(?:[^\n\\]|\\.)*|/\*.*?\*/|R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.){1,4}'""",
-    re.DOTALL | re.VERBOSE,
-)
-_CONTINUED = re.compile(r"\\(?=\r?\n)")
+from ckwatch.checks.device_code.masked_text import split_list
+
 _SCOPE = re.compile(r"\bnamespace\b\s*(?:\[\[.*?\]\]\s*)?(?P<name>[\w:]*)\s*\{|(?P<bracket>[{}])", re.DOTALL)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n]+)$", re.MULTILINE)
 _ALIAS = re.compile(
     r"\busing\s+(\w+)\s*=\s*([^;]+);|\btypedef\s+([^;{}]+?)\s*\b(\w+)\s*;|\btemplate\s*<[^;{]*>\s*using\s"
 )
-_CLOSING = {"(": ")", "[": "]", "{": "}"}
-_BRACKETS = {opening: re.compile(f"[{re.escape(opening + end)}]") for opening, end in _CLOSING.items()}
-
-
-def masked(text: str) -> str:
-    """The text with blanks for comments, strings and the ends of lines that go on."""
-
-    def blank(found: re.Match[str]) -> str:
-        if (
-            "'" in found[0]
-            and re.fullmatch(r"'[\w.]+'", found[0])
-            and text[found.start() - 1 : found.start()].isdigit()
-        ):
-            return found[0]  # 1'000'000
-        return re.sub(r"[^\r\n]", " ", found[0])
-
-    return _CONTINUED.sub(" ", _NO_CODE.sub(blank, text))
 
 
 def line_of(text: str, offset: int) -> int:
     """The line of an offset, from 1."""
     return text.count("\n", 0, offset) + 1
-
-
-def closing(text: str, start: int) -> int:
-    """The index of the bracket that closes the one at `start`; -1 where none does. A `<` is taken for a bracket."""
-    opening = text[start]
-    if opening == "<":
-        return _closing_angle(text, start)
-    depth = 0
-    for one in _BRACKETS[opening].finditer(text, start):
-        depth += 1 if one[0] == opening else -1
-        if not depth:
-            return one.start()
-    return -1
-
-
-def _closing_angle(text: str, start: int) -> int:
-    at, depth = start, 0
-    while at < len(text):
-        character = text[at]
-        if character in _CLOSING:
-            at = closing(text, at)
-            if at < 0:
-                return -1
-        elif character in ";{}":
-            return -1
-        elif text.startswith(("<<", "<=", ">=", "->"), at) and not text.startswith("<<<", at):
-            at += 1
-        elif character == "<":
-            depth += 1
-        elif character == ">":
-            depth -= 1
-            if not depth:
-                return at
-        at += 1
-    return -1
-
-
-def split_list(text: str) -> Iterator[tuple[int, int]]:
-    """Bounds of the elements of a list with commas, without the blanks around them; none of an empty list."""
-    start = at = 0
-    bounds: list[tuple[int, int]] = []
-    while at < len(text):
-        character = text[at]
-        if character in _CLOSING or (
-            character == "<" and re.search(r"\w\s*$", text[:at]) and text[at + 1 : at + 2] != "<"
-        ):
-            end = closing(text, at)
-            at = end if end > 0 else at
-        elif character == ",":
-            bounds.append((start, at))
-            start = at + 1
-        at += 1
-    if text.strip():
-        bounds.append((start, len(text)))
-    for begin, end in bounds:
-        inside = text[begin:end]
-        yield begin + len(inside) - len(inside.lstrip()), end - (len(inside) - len(inside.rstrip()))
 
 
 def elements(text: str) -> list[str]:
