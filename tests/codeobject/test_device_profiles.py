@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ckwatch.codeobject.device_profiles import NoProfileError, by_line, place_of, read_profile, reason_words
-from ckwatch.model.device_profiles import HOST_TRAP, STOCHASTIC, THREAD_TRACE, DeviceProfile
+from ckwatch.codeobject.device_profiles import by_line, place_of, read_profile, reason_words
+from ckwatch.model.device_profiles import HOST_TRAP, STOCHASTIC, THREAD_TRACE, DeviceProfile, NoProfileError
 
 PROFILES = Path(__file__).parents[1] / "data" / "profiles"
 CODE = json.loads(gzip.decompress((PROFILES / "att_code.json.gz").read_bytes()))
