@@ -204,7 +204,11 @@ def test_integers_and_bool(by: Callable[[Any], Any], export_custom: ExportCustom
     )}  # fmt: skip
     inputs = {name: vectors[name] for name in ("Which", "X", "Small")}
     module = export_custom(custom(inputs, {name: vectors[name] for name in ("Y", "Chosen")}, ("N",), {}), CHOOSE)
-    which, x, small = np.array([True, False, True]), np.array([2**40, 1, -(2**62)]), np.array([3, 2**32 - 1, 4], np.uint32)
+    which, x, small = (
+        np.array([True, False, True]),
+        np.array([2**40, 1, -(2**62)]),
+        np.array([3, 2**32 - 1, 4], np.uint32),
+    )
     out = (np.zeros(3, np.int64), np.zeros(3, np.bool_))
     module.gemm(by(which), by(x), by(small), out=out)
     assert [one.tolist() for one in out] == [[2**40, 2**32 - 1, -(2**62)], [False, True, False]]

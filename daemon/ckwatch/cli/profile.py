@@ -17,7 +17,7 @@ from ckwatch.codeobject.profile_files import pprof, speedscope
 from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
-    from ckwatch.model.profiles import CycleFigures, KernelProfile, ProfiledLine, ProfileFigures
+    from ckwatch.model.profiles import CycleFigures, KernelProfile, ProfiledLine, ProfileFigures, ProfileHint
     from ckwatch.wire.analysis import UnitDeviceProfile, UnitProfile
 
 INDENT = "  "
@@ -67,9 +67,13 @@ def _counted_lines(found: UnitProfile, by: str, top: int, root: str) -> Iterator
         if kernel.cycle_notes:
             yield f"{INDENT}cycles are an estimate: {'; '.join(kernel.cycle_notes)}", "dim"
         yield from _table(_ROWS[by](kernel, root), top)
-    if found.hints:
+    yield from _hint_lines(found.hints, top, root)
+
+
+def _hint_lines(hints: Sequence[ProfileHint], top: int, root: str) -> Iterator[tuple[str, str]]:
+    if hints:
         yield "", ""
-    for hint in found.hints[:top]:
+    for hint in hints[:top]:
         yield f"{INDENT}{_short(hint.path, root)}:{hint.line + 1}: {hint.message}", "yellow"
         if hint.pattern:
             yield f"{2 * INDENT}{hint.pattern}", ""
@@ -257,7 +261,10 @@ async def _on_device(options: argparse.Namespace, output: Output) -> int:
     if output.json:
         output.answer(found)
         return 0
-    for text, style in device_profile_lines(_sampled(found), options.top, root=root):
+    for text, style in (
+        *device_profile_lines(_sampled(found), options.top, root=root),
+        *_hint_lines(found.hints, options.top, root),
+    ):
         output.text(text, style)
     return 0
 

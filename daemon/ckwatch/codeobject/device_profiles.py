@@ -41,6 +41,7 @@ from ckwatch.model.device_profiles import (
 _COMMENT = re.compile(r"(?P<path>.+?):(?P<line>\d+)(?::\d+)?$")
 _REASON = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_"
 _CSV_COLUMNS = ("Instruction", "Instruction_Comment")
+_ALL_LANES = (1 << 64) - 1
 _COUNTER_COLUMNS = ("Dispatch_Id", "Kernel_Name", "Counter_Name", "Counter_Value")
 _CODE_COLUMNS = ("ISA", "Source", "Vaddr", "Hit", "Latency")
 _REASONS = (
@@ -154,7 +155,7 @@ def sampled_rows(rows: Iterable[Mapping[str, Any]], *, stochastic: bool) -> Devi
     broken = 0
     for row in rows:
         try:
-            mask = int(row.get("Exec_Mask") or 0)
+            mask = int(row.get("Exec_Mask") or 0) & _ALL_LANES  # SQLite's integers have a sign
             issued = bool(int(row["Wave_Issued_Instruction"])) if stochastic else None
             key = (row["Instruction"].strip(), row["Instruction_Comment"] or "", None, "")
         except (ValueError, TypeError, AttributeError, KeyError):

@@ -8,7 +8,9 @@ first block a log has lines of its own (`==PROF== …`).
 An instruction of an inlined function can stand at several lines: it counts once here, at the line that is listed first.
 
 The columns `stall_*` hold the samples by what the warp waited for; `stall_selected` are those in which it issued, and
-all of them together are `# Samples`. Seen with Nsight Compute 2025.3 on an H200; "Source Page" of its documentation.
+all of them together are `# Samples`. Of shared memory there are the wavefronts that an access took and those of an
+ideal one; of global memory sectors of 32 bytes. Seen with Nsight Compute 2025.3 on an H200; "Source Page" of its
+documentation.
 """
 
 from __future__ import annotations
@@ -16,9 +18,12 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 
-from ckwatch.model.device_profiles import WARP_SAMPLING, DeviceProfile, NoProfileError, ProfiledPlace
+from ckwatch.model.device_profiles import WARP_SAMPLING, DeviceProfile, MeasuredKernel, NoProfileError, ProfiledPlace
+from ckwatch.model.instruction_counts import InstructionCounts
 
 _BLOCK = re.compile(
     r'^"?(?:Kernel Name|File Path)"?,.+\n(?:"?Function Name"?,.+\n)?"?(?:Line No|Address|#)"?,', re.MULTILINE
@@ -61,6 +66,18 @@ def read_page(text: str) -> DeviceProfile:
     if without := sum(one.samples for one in places if one.line is None):
         notes.append(f"{without} of {total} samples have no source line")
     return DeviceProfile(method=f"{WARP_SAMPLING} (ncu)", unit="samples", places=places, notes=tuple(notes))
+
+
+def read_launches(text: str) -> tuple[MeasuredKernel, ...]:
+    """The kernels of a report's raw page (`--page raw`), with the workgroups of all launches."""
+    launches: Counter[str] = Counter()
+    workgroups: Counter[str] = Counter()
+    for row in csv.DictReader(io.StringIO(text)):
+        name, grid = row.get("Kernel Name"), re.findall(r"\d+", row.get("Grid Size") or "")
+        if name and grid:
+            launches[name] += 1
+            workgroups[name] += prod(map(int, grid))
+    return tuple(MeasuredKernel(name=one, launches=launches[one], workgroups=workgroups[one]) for one in launches)
 
 
 def _places(text: str) -> Iterator[ProfiledPlace | None]:
@@ -124,10 +141,30 @@ def _place(
             lanes=number("Thread Instructions Executed"),
             stalls={reason_words(name): count for name, count in waits if count},
             hits=number("Instructions Executed"),
+            counts=_counts(number, row[columns["Address Space"]] if "Address Space" in columns else ""),
             source=at[2] if at[1] is not None else "",
         )
     except (ValueError, KeyError, IndexError):
         return None
+
+
+SECTOR_BYTES = 32
+
+
+def _counts(number: Callable[[str], int], space: str) -> InstructionCounts:
+    issued, ideal = number("Instructions Executed"), number("L2 Theoretical Sectors Global Ideal")
+    return InstructionCounts(
+        issued=issued,
+        lanes=number("Predicated-On Thread Instructions Executed"),
+        requests=issued if space == "Global" else 0,
+        cache_lines=number("L2 Theoretical Sectors Global"),
+        least_lines=ideal,
+        bytes=ideal * SECTOR_BYTES,
+        accesses=issued if space == "Shared" else 0,
+        turns=number("L1 Wavefronts Shared"),
+        phases=number("L1 Wavefronts Shared Ideal"),
+        fullest=number("L1 Conflicts Shared N-Way"),
+    )
 
 
 def reason_words(name: str) -> str:

@@ -18,10 +18,11 @@ from ckwatch.model.device_profiles import DeviceProfile, ProfiledPlace
 
 @dataclass(frozen=True, slots=True)
 class PlacedProfile:
-    """The profile with lines of templates. `other_build`: what shows that it is of another build, and what became of
-    its lines; empty for the present one, as far as can be seen."""
+    """The profile with lines of templates, whose paths are `templates`. `other_build`: what shows that it is of another
+    build, and what became of its lines; empty for the present one, as far as can be seen."""
 
     profile: DeviceProfile
+    templates: frozenset[str] = frozenset()
     other_build: str = ""
 
 
@@ -40,7 +41,7 @@ def placed(profile: DeviceProfile, rendered: RenderedFile, instructions: Collect
         strange = sum(profile.weight(one) for one in places if one.text and _plain(one.text) not in known)
         if strange:
             said.append(f"{strange} of {profile.total} {profile.unit} are of instructions that the present build lacks")
-    return PlacedProfile(replace(profile, places=places), "; ".join(said))
+    return PlacedProfile(replace(profile, places=places), frozenset(lines.templates), "; ".join(said))
 
 
 class _Lines:
@@ -55,6 +56,7 @@ class _Lines:
         self.same: set[int] = set()
         self.moved: set[int] = set()
         self.lost: set[int] = set()
+        self.templates: set[str] = set()
 
     def place(self, place: ProfiledPlace) -> ProfiledPlace:
         """The same at the template; as it is where it is not of the text, or not any more."""
@@ -64,6 +66,7 @@ class _Lines:
         found = None if line is None else self._rendered.place_of_line(line)
         if found is None:
             return place
+        self.templates.add(found.span.path)
         return replace(place, path=found.span.path, line=found.span.start.line)
 
     def _present(self, line: int, source: str) -> int | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ckwatch.model.instruction_counts import InstructionCounts
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfiledPlace:
@@ -14,7 +16,8 @@ class ProfiledPlace:
 
     Of sampling, `samples`, of these `issued` in which the instruction went out, and the others by `stalls`: why it
     did not; `lanes`: active ones, summed. Of a thread trace, `hits`, and cycles: `latency`, of which `stalled` and
-    `idle` before it. Of ncu, `hits` by warps and their `lanes`; `source`: the text of the line that was compiled.
+    `idle` before it. Of ncu, `hits` by warps and their `lanes`, with other `counts` of the instruction; `source`: the
+    text of the line that was compiled.
     """
 
     text: str
@@ -30,6 +33,7 @@ class ProfiledPlace:
     latency: int = 0
     stalled: int = 0
     idle: int = 0
+    counts: InstructionCounts | None = None
     source: str = ""
 
 
@@ -51,11 +55,13 @@ class LineWeight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredKernel:
-    """A kernel's launches on a device: `time_ns` of all, None where the file has no times, and its hardware `counters`
-    by name, each summed over `counted` launches and all instances of the counter (XCDs, shader engines, …)."""
+    """A kernel's launches on a device: `workgroups` and `time_ns` of all, None where the file does not have them, and
+    its hardware `counters` by name, each summed over `counted` launches and all instances of the counter (XCDs, shader
+    engines, …)."""
 
     name: str
     launches: int
+    workgroups: int | None = None
     time_ns: int | None = None
     counters: Mapping[str, float] = field(default_factory=dict)
     counted: Mapping[str, int] = field(default_factory=dict)

@@ -132,6 +132,7 @@ class UnitDeviceProfile(Value):
     `artifact_key` is the unit's artifact when it was placed; `other_build`: what shows that it is of another build, and
     what became of its lines; empty for one of this. `source` is the tool with its device (`ncu, cuda:0`) or the file's
     name, `device` the device's, empty where the file does not say it; `kernels`: times and counters of whole launches.
+    `executed`: what was counted instruction by instruction, of ncu's reports, and its `hints`, as in `UnitProfile`.
     """
 
     unit: str
@@ -144,6 +145,8 @@ class UnitDeviceProfile(Value):
     total: int
     lines: tuple[LineWeight, ...]
     kernels: tuple[MeasuredKernel, ...] = ()
+    executed: tuple[KernelProfile, ...] = ()
+    hints: tuple[ProfileHint, ...] = ()
     other_build: str = ""
     notes: tuple[str, ...] = ()
     at: float = 0.0

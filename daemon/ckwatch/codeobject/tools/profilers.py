@@ -11,11 +11,13 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from anyio import to_thread
 
 from ckwatch.codeobject.device_profiles import read_profile
+from ckwatch.codeobject.ncu_pages import read_launches
 from ckwatch.codeobject.tools import rocpd
 from ckwatch.model.device_profiles import DeviceProfile, NoProfileError
 from ckwatch.model.errors import CkwatchError
@@ -91,6 +93,11 @@ def ncu_page_command(ncu: Path, report: Path, view: str) -> tuple[str, ...]:
     return (str(ncu), "--import", str(report), "--csv", "--page", "source", "--print-source", view)
 
 
+def ncu_launches_command(ncu: Path, report: Path) -> tuple[str, ...]:
+    """The call that prints the launches of a report."""
+    return (str(ncu), "--import", str(report), "--csv", "--page", "raw")
+
+
 def rocprofv3_command(rocprofv3: Path, folder: Path, arch: str, program: Sequence[str]) -> tuple[str, ...]:
     """The call that takes PC samples of `program` and leaves them in `folder` as JSON: stochastic ones, which say what
     waves wait for, where the arch has them, else those of a host trap."""
@@ -150,17 +157,19 @@ def _read(path: Path) -> DeviceProfile:
 async def read_report(ncu: Path, report: Path, environment: Mapping[str, str]) -> DeviceProfile:
     """The profile in a report of ncu, with source lines if it has any. Raises CkwatchError."""
     for view in ("cuda,sass", "sass"):
-        printed = await _page(ncu, report, view, environment)
+        printed = await _printed(ncu_page_command(ncu, report, view), environment)
         try:
-            return await to_thread.run_sync(read_profile, printed.encode())
+            profile = await to_thread.run_sync(read_profile, printed.encode())
+            raw = await _printed(ncu_launches_command(ncu, report), environment)
+            return replace(profile, kernels=await to_thread.run_sync(read_launches, raw))
         except NoProfileError as error:
             problem = error
     raise CkwatchError(f"{report} has no source page: {problem}", "ncu takes it with `--section SourceCounters`")
 
 
-async def _page(ncu: Path, report: Path, view: str, environment: Mapping[str, str]) -> str:
+async def _printed(command: Sequence[str], environment: Mapping[str, str]) -> str:
     done: ProcessResult = await run_process(
-        ncu_page_command(ncu, report, view),
+        command,
         environment=environment,
         timeout_s=_PAGE_TIMEOUT_S,
         output_limit_bytes=LIMIT_BYTES,

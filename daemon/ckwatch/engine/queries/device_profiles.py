@@ -17,6 +17,8 @@ from ckwatch.bench.profiled_launch import ProfiledLaunch, launch_command, read_r
 from ckwatch.bench.report import BenchmarkFailure
 from ckwatch.checks.places import RenderedFile
 from ckwatch.codeobject.device_profiles import by_line
+from ckwatch.codeobject.executed_profile import executed_profiles
+from ckwatch.codeobject.profile_hints import hints_of
 from ckwatch.codeobject.profile_places import placed
 from ckwatch.codeobject.tools import profilers
 from ckwatch.compile.flags import with_lines
@@ -31,11 +33,12 @@ from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.device_profiles import DeviceProfile
+from ckwatch.model.devices import names_another_device
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import Shape
-from ckwatch.model.targets import Language, language_of
+from ckwatch.model.targets import DEVICE_KINDS, Language, language_of
 from ckwatch.render.outcome import Rendered
 from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.system.python_process import module_environment
@@ -117,6 +120,10 @@ class DeviceProfileQueries:
         language = language_of(state.unit.kernel.template)
         if language is Language.CPP:
             raise CkwatchError("a profile of a device needs a kernel for a GPU; `perf` profiles programs of the host")
+        kind = DEVICE_KINDS[language]
+        if wanted.partition(":")[0] in DEVICE_KINDS.values() and not names_another_device(wanted, kind):
+            name = state.unit.kernel.name
+            raise CkwatchError(f"'{name}' is a .{language} template, for {kind} devices, not {wanted}")
         if self._measure.settings.launcher:
             raise CkwatchError("profiles are taken on this machine alone, not behind `[bench] launcher`")
         found = await self._measure.devices()
@@ -206,6 +213,7 @@ class DeviceProfileQueries:
         file = RenderedFile(language.source_name, rendered.source_map)
         instructions = await self._instructions(state) if language is Language.HIP and profile.places else None
         found = await to_thread.run_sync(placed, profile, file, instructions)
+        executed = await to_thread.run_sync(executed_profiles, found.profile, found.templates)
         answer = UnitDeviceProfile(
             unit=state.key.unit,
             artifact_key=result.key,
@@ -217,6 +225,8 @@ class DeviceProfileQueries:
             total=profile.total,
             lines=await to_thread.run_sync(by_line, found.profile),
             kernels=profile.kernels,
+            executed=executed,
+            hints=await to_thread.run_sync(hints_of, executed),
             other_build=found.other_build,
             notes=profile.notes,
             at=time.time(),

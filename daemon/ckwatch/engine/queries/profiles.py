@@ -88,9 +88,15 @@ class ProfileQueries:
         on_device = await self._devices.kept(result)
         if on_device is not None and why_not_emulated(state.unit):
             return UnitProfile(
-                unit=unit, artifact_key=result.key, device=on_device.device, shape="", shape_name="", kernels=(),
+                unit=unit,
+                artifact_key=result.key,
+                device=on_device.device or on_device.source,
+                shape=on_device.shape_name,
+                shape_name=on_device.shape_name,
+                kernels=on_device.executed,
+                hints=on_device.hints,
                 on_device=on_device,
-            )  # fmt: skip
+            )
         trial = await to_thread.run_sync(profiled_trial, state.unit, shape)
         launched = await self._counted(state, result, trial)
         if not launched.kernels:
