@@ -143,7 +143,7 @@ async def test_what_is_missing_is_named(bench: IsaBench, tmp_path: Path, monkeyp
             await daemon.device_profiles.take(None, UNIT, "hip:3", SHAPE)
         with pytest.raises(CkwatchError, match=r"'k' is a \.hip template, for hip devices, not cuda:0"):
             await daemon.device_profiles.take(None, UNIT, "cuda:0", SHAPE)
-        monkeypatch.setattr(profilers, "_USUAL", {"rocprofv3": (str(tmp_path),), "ncu": ()})
+        monkeypatch.setattr(profilers, "_USUAL", {"rocprofv3": (("ROCM_PATH",), ())})
         with pytest.raises(CkwatchError, match="rocprofv3 is not installed here") as missing:
             await daemon.device_profiles.take(None, UNIT, "hip:0", SHAPE)
         assert "rocprofiler-sdk" in (missing.value.hint or "")

@@ -12,6 +12,7 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from glob import glob
 from pathlib import Path
 
 from anyio import to_thread
@@ -34,10 +35,11 @@ KNOWN_FILES = (
 _PAGE_TIMEOUT_S = 600.0
 _REPORT_SUFFIX = ".ncu-rep"
 
-_USUAL: Mapping[str, tuple[str, ...]] = {
-    "rocprofv3": ("ROCM_PATH/bin", "/opt/rocm/bin"),
-    "ncu": ("CUDA_HOME/bin", "CUDA_PATH/bin", "/usr/local/cuda/bin", "/opt/nvidia/nsight-compute/*"),
+_USUAL: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "rocprofv3": (("ROCM_PATH",), ("/opt/rocm*/bin",)),
+    "ncu": (("CUDA_HOME", "CUDA_PATH"), ("/usr/local/cuda*/bin", "/opt/nvidia/nsight-compute/*")),
 }
+"""Variables that name a folder with `bin`, and patterns of folders."""
 _PACKAGES = {
     "rocprofv3": "it is in ROCm's package `rocprofiler-sdk` (6.4 or later)",
     "ncu": "it is in NVIDIA's package `cuda-nsight-compute-13-0` (or of another version), a part of the CUDA toolkit",
@@ -66,13 +68,10 @@ def find_profiler(name: str, environment: Mapping[str, str]) -> Path:
 
 
 def _usual_places(name: str, environment: Mapping[str, str]) -> Iterable[Path]:
-    for place in _USUAL[name]:
-        variable, _, rest = place.partition("/")
-        folder = Path(environment[variable], rest) if environment.get(variable) else None
-        if folder is not None or not variable:
-            root = Path("/") if folder is None else folder
-            pattern = place.removeprefix("/") if folder is None else "."
-            yield from (one / name for one in sorted(root.glob(pattern), reverse=True))
+    variables, patterns = _USUAL[name]
+    own = [Path(environment[variable], "bin") for variable in variables if environment.get(variable)]
+    found = [Path(folder) for pattern in patterns for folder in sorted(glob(pattern), reverse=True)]  # noqa: PTH207
+    return [folder / name for folder in (*own, *found)]
 
 
 def ncu_command(ncu: Path, report: Path, log: Path, sources: Path, program: Sequence[str]) -> tuple[str, ...]:
