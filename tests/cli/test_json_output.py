@@ -36,7 +36,7 @@ from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devic
 from ckwatch.wire.verification import VerifyLine
 from ckwatch.workspace.trust import trust
 from cli.test_inspect import UNIT_INSPECTING
-from cli.test_profile import ProfilingClient
+from cli.test_profile import SamplingClient
 from codeobject.test_profile import figures, product_profile, profile_with
 from engine.code_workspace import CodeBench
 from fakes.fake_verifications import finding_of, unit_verification, verification_of
@@ -214,11 +214,13 @@ def test_timings(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_profiles(reader: Reader) -> None:
     column = figures(issued=10, lanes=640, accesses=10, turns=640, phases=20, fullest=32)
-    client = ProfilingClient(product_profile(), profile_with(figures(), column))
+    client = SamplingClient(product_profile(), profile_with(figures(), column))
     reader.dependencies["connected"] = client.connected
     (found,) = reader.run("profile", UNIT_INSPECTING)
     assert [hint["kind"] for hint in found["hints"]] == ["lds-conflict"]
-    assert reader.seen == {"ProfiledUnit"}
+    (found,) = reader.run("profile", UNIT_INSPECTING, "--device", "cuda:0")
+    assert found["lines"][0]["executed"] == 4096
+    assert reader.seen == {"ProfiledUnit", "UnitProfiledOnDevice"}
 
 
 def test_self_test(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

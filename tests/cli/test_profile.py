@@ -11,9 +11,10 @@ import pytest
 
 from ckwatch.codeobject.profile_changes import changes_of
 from ckwatch.codeobject.profile_hints import hints_of
+from ckwatch.model.device_profiles import LineWeight
 from ckwatch.model.instruction_counts import InstructionCounts
 from ckwatch.model.profiles import KernelProfile
-from ckwatch.wire.analysis import UnitProfile
+from ckwatch.wire.analysis import UnitDeviceProfile, UnitProfile
 from cli.test_inspect import UNIT_INSPECTING, FakeClient
 from codeobject.test_profile import figures, product_profile, profile_with
 
@@ -139,3 +140,52 @@ def test_another_profile_is_compared(against: str, shown: str, capsys: pytest.Ca
 def test_where_no_earlier_profile_is_kept_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert ProfilingClient(profile_with(figures())).run("profile", UNIT_INSPECTING, "--against", "previous") == 0
     assert "against previous: no profile of it is kept" in capsys.readouterr().out.splitlines()[-1]
+
+
+class SamplingClient(ProfilingClient):
+    """Answers with a profile of a device."""
+
+    async def profile_on_device(self, unit: str, device: str, shape: str | None = None) -> UnitDeviceProfile:
+        self.asked.append(("profile_on_device", unit, device, shape))
+        line = LineWeight(
+            path=f"{ROOT}/k.cu.j2",
+            line=2,
+            weight=8,
+            issued=2,
+            executed=4096,
+            stalls={"memory": 5, "barrier": 1},
+            instructions=1,
+        )
+        return UnitDeviceProfile(
+            unit=unit,
+            artifact_key="abc",
+            source=f"ncu, {device}",
+            device="NVIDIA H200",
+            method="warp sampling (ncu)",
+            weighed_by="samples",
+            shape_name="small",
+            total=8,
+            lines=(line,),
+            executed=self.kernels,
+            hints=hints_of(self.kernels),
+        )
+
+
+def test_a_unit_is_profiled_on_a_device(capsys: pytest.CaptureFixture[str]) -> None:
+    column = figures(issued=10, lanes=640, accesses=10, turns=640, phases=20, fullest=32)
+    client = SamplingClient(profile_with(figures(), column))
+    assert client.run("profile", UNIT_INSPECTING, "--device", "cuda:0", "--shape", "small") == 0
+    assert client.asked[-2:] == [("build", UNIT_INSPECTING), ("profile_on_device", UNIT_INSPECTING, "cuda:0", "small")]
+    title, head, line, _, hint = capsys.readouterr().out.splitlines()
+    assert title == (
+        f"{UNIT_INSPECTING}, small, on a device (ncu, cuda:0): warp sampling (ncu) on NVIDIA H200, 8 samples"
+    )
+    assert head.split() == ["share", "samples", "issued", "executed", "otherwise"]
+    assert line.split() == ["100.0", "%", "8", "2", "4,096", "5", "memory,", "1", "barrier", "k.cu.j2:3"]
+    assert hint.startswith("  /w/k.hip.j2:2: 32-way LDS conflict: ")
+
+
+def test_what_is_counted_alone_is_refused_for_a_device(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (("--by", "loop"), ("--against", "previous"), ("--no-lines",)):
+        assert SamplingClient().run("profile", UNIT_INSPECTING, "--device", "hip:0", *words) == 2
+        assert f"{words[0]} is for counted profiles, without --device" in capsys.readouterr().err

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ckwatch.codeobject.device_profiles import NoProfileError, by_line, place_of, read_profile, reason_words
-from ckwatch.model.device_profiles import HOST_TRAP, STOCHASTIC, THREAD_TRACE, DeviceProfile
+from ckwatch.codeobject.device_profiles import by_line, place_of, read_profile, reason_words
+from ckwatch.model.device_profiles import HOST_TRAP, STOCHASTIC, THREAD_TRACE, DeviceProfile, NoProfileError
 
 PROFILES = Path(__file__).parents[1] / "data" / "profiles"
 CODE = json.loads(gzip.decompress((PROFILES / "att_code.json.gz").read_bytes()))
@@ -75,7 +75,7 @@ def test_a_trace_with_cycles_is_weighed_by_them() -> None:
     found = of({"code": rows, "header": header})
     assert (found.method, found.unit, found.total) == (THREAD_TRACE, "cycles", 50)
     assert found.notes == ("10 of 50 cycles have no source line",)
-    assert [(line.path, line.line, line.weight, line.issued) for line in by_line(found)] == [
+    assert [(line.path, line.line, line.weight, line.executed) for line in by_line(found)] == [
         ("/k.hip", 6, 40, 4),
         ("", None, 10, 1),
     ]
@@ -187,3 +187,39 @@ def test_places_of_comments(comment: str, place: tuple[str, int | None]) -> None
 def test_reasons_are_words() -> None:
     assert reason_words("ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_ALU_DEPENDENCY") == "alu dependency"
     assert reason_words("") == "not said"
+
+
+COUNTERS_CSV = """"Correlation_Id","Dispatch_Id","Agent_Id","Process_Id","Kernel_Id","Kernel_Name","Counter_Name","Counter_Value","Start_Timestamp","End_Timestamp"
+1,1,"Agent 4",7,9,"transpose(_Float16*)","SQ_LDS_BANK_CONFLICT",3670016.000000,1000,3000
+1,1,"Agent 4",7,9,"transpose(_Float16*)","SQ_INSTS_LDS",589824,1000,3000
+2,2,"Agent 4",7,9,"transpose(_Float16*)","SQ_LDS_BANK_CONFLICT",3670016.000000,4000,6000
+3,3,"Agent 4",7,8,"copy(float*)","SQ_LDS_BANK_CONFLICT",0,7000,7500
+4,4,"Agent 4",7,8,"copy(float*)","SQ_LDS_BANK_CONFLICT",none,8000,8500
+"""
+
+
+def test_counters_are_summed_by_kernel() -> None:
+    found = read_profile(COUNTERS_CSV.encode())
+    assert (found.method, found.total, found.notes) == ("counters", 0, ("1 values of counters could not be read",))
+    transpose, copied = found.kernels
+    assert (transpose.name, transpose.launches, transpose.time_ns) == ("transpose(_Float16*)", 2, 4000)
+    assert transpose.counters == {"SQ_INSTS_LDS": 589824, "SQ_LDS_BANK_CONFLICT": 2 * 3670016}
+    assert transpose.counted == {"SQ_INSTS_LDS": 1, "SQ_LDS_BANK_CONFLICT": 2}
+    assert copied.counters == {"SQ_LDS_BANK_CONFLICT": 0}
+    with pytest.raises(NoProfileError, match="it has no column Kernel_Name, which rocprofv3's counters have"):
+        read_profile(COUNTERS_CSV.replace("Kernel_Name", "Kernel").encode())
+
+
+def test_counters_in_json_are_summed_over_instances() -> None:
+    whole = tool(pc_sample_host_trap=[{"inst_index": 0, "record": {"exec_mask": 1}}])
+    (process,) = whole["rocprofiler-sdk-tool"]
+    process["counters"] = [{"id": {"handle": 5}, "name": "SQ_WAVES"}]
+    data = {"dispatch_info": {"dispatch_id": 3, "kernel_id": 5}, "start_timestamp": 100, "end_timestamp": 150}
+    records = [{"counter_id": {"handle": handle}, "value": value} for handle, value in ((5, 8.0), (5, 4.0), (6, 1.0))]
+    process["callback_records"] = {"counter_collection": [{"dispatch_data": data, "records": records}]}
+    found = of(whole)
+    (kernel,) = found.kernels
+    assert (found.total, kernel.name, kernel.counters, kernel.time_ns) == (1, "k(int*)", {"SQ_WAVES": 12}, 50)
+    assert "1 values of counters could not be read" in found.notes
+    del process["buffer_records"]["pc_sample_host_trap"]
+    assert (of(whole).method, of(whole).places) == ("counters", ())

@@ -293,6 +293,29 @@ class Measurement:
         self._memory.free()
         return self._results(entrants, {})
 
+    def launch_for(self, artifacts: Sequence[bytes], seconds: float) -> int:
+        """Launch the one contestant on the first seed's inputs, again and again for `seconds` (0: once); nothing is
+        verified. Returns the number of launches. Raises BenchmarkError."""
+        self._artifacts = artifacts
+        entrants = self._load(artifacts)
+        self._check_memory(entrants, 0)
+        self._allocate(entrants)
+        (entrant,) = self._with_launches(entrants)
+        seed = self._job.seeds[0]
+        self._at("making inputs", "")
+        self._inputs[seed] = make_inputs(self._problem, seed, self._fnuz, file_arrays(self._problem, artifacts))
+        for name, array in self._inputs[seed].items():
+            self._runtime.upload(self._buffers[name].address, in_memory(array, self._problem.buffer(name).dtype))
+        self._at("launching", entrant.name)
+        self._run(entrant, seed)
+        launches, until = 1, time.monotonic() + seconds
+        while time.monotonic() < until and entrant.launch is not None:
+            entrant.launch()
+            self._runtime.synchronize()
+            launches += 1
+        self._memory.free()
+        return launches
+
     def _results(
         self, entrants: Sequence[_LoadedContestant], measured: Mapping[str, Sequence[Samples]]
     ) -> tuple[ContestantResult, ...]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from ckwatch.bench.imports.records import ImportedTimingsFile
 from ckwatch.cli.explain import ExplainedState
 from ckwatch.cli.farm import FarmWorkerLine
-from ckwatch.codeobject.device_profiles import LineWeight
+from ckwatch.cli.imports.profile import ImportedProfile
 from ckwatch.codeobject.report import KernelReport
 from ckwatch.codeobject.report_diff import FigureChange, KernelWarning
 from ckwatch.compile.toolchain.devices import DetectedDevice
@@ -33,23 +33,11 @@ from ckwatch.prediction.predict import MeasuredPrediction, Prediction
 from ckwatch.tuning.dispatch import DispatchSet
 from ckwatch.tuning.results import BestInstance, ShapeResult
 from ckwatch.tuning.space import SpaceCoverage
-from ckwatch.wire.analysis import Isa, ShapePrediction, UnitProfile
+from ckwatch.wire.analysis import Isa, ShapePrediction, UnitDeviceProfile, UnitProfile
 from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, Samples
 from ckwatch.wire.imported_timings import ImportedTiming, TimingsImport
 from ckwatch.wire.messages import PassTime, RenderedText
 from ckwatch.wire.state import Cause, Change, Status, Unit
-
-
-@dataclass
-class ImportedProfile:
-    """A file's profile: how it was taken, and its lines, which together have all of its samples or cycles."""
-
-    file: str
-    method: str
-    unit: Literal["samples", "cycles"]
-    total: int
-    lines: tuple[LineWeight, ...]
-    notes: tuple[str, ...]
 
 
 @dataclass
@@ -334,7 +322,8 @@ OUTPUT: dict[str, tuple[type, ...]] = {
     "import cpp": (_IMPORTED_KERNELS,),
     "import profile": (
         _answer(
-            "ImportedProfiles", "What a profiler saw on a device, by lines (from zero; null: no line is known).",
+            "ImportedProfiles",
+            "What a profiler saw on a device, by lines (from zero; null: no line is known) and kernels.",
             profiles=tuple[ImportedProfile, ...],
         ),
     ),
@@ -430,6 +419,7 @@ OUTPUT: dict[str, tuple[type, ...]] = {
             instruction, its worst request.""",
             UnitProfile,
         ),
+        _answer("UnitProfiledOnDevice", "What the profiler of a device's vendor saw: `--device`.", UnitDeviceProfile),
     ),
     "rank": (
         _answer(

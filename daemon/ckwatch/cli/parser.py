@@ -274,9 +274,16 @@ IMPORTS = (
     ),
     command(
         "profile",
-        "Show by lines what rocprofv3 saw on a device",
-        value("files", "FILE", "PC sampling as CSV or JSON, or a thread trace's code.json", type=Path, nargs="+"),
-        named("units", "--unit", "UNIT", "whose kernel it is: lines of its text are shown at its template"),
+        "Show by lines what rocprofv3 or ncu saw on a device",
+        value(
+            "files",
+            "FILE",
+            "samples or counters as CSV or JSON, a rocpd database, a thread trace's code.json, ncu's report",
+            type=Path,
+            nargs="+",
+        ),
+        named("units", "--unit", "UNIT", "whose kernel it is: lines of its text are shown at its template, and kept"),
+        value("--shape", "SHAPE", "with --unit, the shape whose counts stand beside counters (default: the first)"),
         value("--top", "N", "list the first N lines", default=20, type=positive),
         *ASKING,
         runs="imports.profile:run",
@@ -539,9 +546,10 @@ LOOKING = (
     ),
     command(
         "profile",
-        "Show where a kernel's work goes, line by line, without a GPU",
+        "Show where a kernel's work goes, line by line, without a GPU or on one",
         named("units", "unit", "UNIT", UNIT),
         value("--shape", "SHAPE", "execute it on SHAPE: a name, or sizes (M=64,N=64,K=128) (default: the first)"),
+        value("--device", "DEVICE", "sample it on DEVICE (hip:0, cuda:0) with its vendor's profiler, rocprofv3 or ncu"),
         value(
             "--by",
             "WHAT",
@@ -560,7 +568,7 @@ LOOKING = (
         value("--pprof", "FILE", "write them to FILE for pprof", type=Path),
         flag("--no-lines", "leave out the compile that source lines need"),
         *ASKING,
-        more="Instructions are counted on an emulator: counts are exact, and no times. No GPU is needed.",
+        more="Without --device instructions are counted on an emulator: counts are exact, and no times.",
         runs="profile:profile",
     ),
     command(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
+from ckwatch.cli.imports.profile import ImportedProfile, device_profile_lines
 from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned, write_file
 from ckwatch.cli.progress import build_progress
@@ -16,8 +17,8 @@ from ckwatch.codeobject.profile_files import pprof, speedscope
 from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
-    from ckwatch.model.profiles import CycleFigures, KernelProfile, ProfiledLine, ProfileFigures
-    from ckwatch.wire.analysis import UnitProfile
+    from ckwatch.model.profiles import CycleFigures, KernelProfile, ProfiledLine, ProfileFigures, ProfileHint
+    from ckwatch.wire.analysis import UnitDeviceProfile, UnitProfile
 
 INDENT = "  "
 _HEADS = (
@@ -38,6 +39,20 @@ LEAST_WAIT = 0.05
 def profile_lines(found: UnitProfile, by: str, top: int, root: str = "") -> Iterator[tuple[str, str]]:
     """The lines of a profile for a terminal, with their styles; `by` line, instruction, loop or function. Paths below
     `root` are relative to it, those of headers to their include folder."""
+    if found.kernels or found.on_device is None:
+        yield from _counted_lines(found, by, top, root)
+    if found.on_device is not None:
+        if found.kernels:
+            yield "", ""
+        yield from device_profile_lines(_sampled(found.on_device), top, found.kernels, root)
+
+
+def _sampled(found: UnitDeviceProfile) -> ImportedProfile:
+    shape = f", {found.shape_name}" if found.shape_name else ""
+    return ImportedProfile.of_unit(f"{found.unit}{shape}, on a device ({found.source})", found)
+
+
+def _counted_lines(found: UnitProfile, by: str, top: int, root: str) -> Iterator[tuple[str, str]]:
     yield f"{found.unit}, {_shape(found)}, counted ({device_words(found.device)}): {NOT_TIMES}", "bold"
     if found.failure:
         yield f"{INDENT}the launch did not end as it should: {found.failure}", "yellow"
@@ -52,9 +67,13 @@ def profile_lines(found: UnitProfile, by: str, top: int, root: str = "") -> Iter
         if kernel.cycle_notes:
             yield f"{INDENT}cycles are an estimate: {'; '.join(kernel.cycle_notes)}", "dim"
         yield from _table(_ROWS[by](kernel, root), top)
-    if found.hints:
+    yield from _hint_lines(found.hints, top, root)
+
+
+def _hint_lines(hints: Sequence[ProfileHint], top: int, root: str) -> Iterator[tuple[str, str]]:
+    if hints:
         yield "", ""
-    for hint in found.hints[:top]:
+    for hint in hints[:top]:
         yield f"{INDENT}{_short(hint.path, root)}:{hint.line + 1}: {hint.message}", "yellow"
         if hint.pattern:
             yield f"{2 * INDENT}{hint.pattern}", ""
@@ -197,6 +216,8 @@ _ROWS: dict[str, Callable[[KernelProfile, str], list[list[str]]]] = {
 async def profile(options: argparse.Namespace) -> int:
     """Print where the work of a unit's kernels goes; it is built if it was not. Raises CkwatchError."""
     output = Output(options)
+    if options.device is not None:
+        return await _on_device(options, output)
     async with asking(options) as client:
         units = [await one_unit(client, options.unit)]
         if options.against not in (None, *EARLIER):
@@ -220,6 +241,31 @@ async def profile(options: argparse.Namespace) -> int:
             output.text(text, style)
         for text, style in change_lines(found, against, options.top, str(client.root)):
             output.text(text, style)
+    return 0
+
+
+async def _on_device(options: argparse.Namespace, output: Output) -> int:
+    """Print what the profiler of a device's vendor saw of a unit. Raises CkwatchError."""
+    counted_only = {"--by": options.by != "line", "--against": options.against, "--no-lines": options.no_lines}
+    counted_only |= {"--speedscope": options.speedscope, "--pprof": options.pprof}
+    if unfit := [name for name, given in counted_only.items() if given]:
+        raise CkwatchError(f"{unfit[0]} is for counted profiles, without --device")
+    async with asking(options) as client:
+        unit = await one_unit(client, options.unit)
+        async with build_progress(client, output, [unit]):
+            await client.build(unit)
+        with output.working(f"profiling {unit} on {options.device}"):
+            async with explained(client, unit):
+                found = await client.profile_on_device(unit, options.device, options.shape)
+        root = str(client.root)
+    if output.json:
+        output.answer(found)
+        return 0
+    for text, style in (
+        *device_profile_lines(_sampled(found), options.top, root=root),
+        *_hint_lines(found.hints, options.top, root),
+    ):
+        output.text(text, style)
     return 0
 
 

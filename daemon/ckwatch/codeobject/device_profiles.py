@@ -1,4 +1,4 @@
-"""Reads profiles that rocprofv3 writes: PC sampling as CSV and JSON, and the `code.json` of a thread trace.
+"""Reads profiles that rocprofv3 and ncu write; ncu's pages by `ncu_pages`, rocpd databases by `tools.rocpd`.
 
 PC sampling: "Using PC sampling" of rocprofiler-sdk's documentation. Each row is a sample: the instruction at which a
 wave was, its source line as a comment `PATH:LINE` where the code object has line tables, and with stochastic sampling
@@ -8,6 +8,9 @@ whether it was issued and why not. In JSON instructions and comments are strings
 Thread trace: `code.json` of a `ui_output` folder, a row per instruction with the columns that its `header` names: how
 often it was executed, with cycles, or samples of it, with their stalls by reason in the order of
 `rocprofiler_pc_sampling_instruction_not_issued_reason_t` (rocprofiler-sdk's `pc_sampling.h`).
+
+Counters: in CSV a row for each launch and counter; in JSON `counter_collection` has for each launch a record for each
+instance of a counter. "Kernel counter collection" of "Using rocprofv3".
 """
 
 from __future__ import annotations
@@ -17,15 +20,29 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ckwatch.model.device_profiles import HOST_TRAP, STOCHASTIC, THREAD_TRACE, DeviceProfile, ProfiledPlace
+from ckwatch.codeobject import ncu_pages
+from ckwatch.codeobject.launch_counters import LaunchCounters
+from ckwatch.model.device_profiles import (
+    COUNTERS,
+    HOST_TRAP,
+    STOCHASTIC,
+    THREAD_TRACE,
+    DeviceProfile,
+    LineWeight,
+    MeasuredKernel,
+    NoProfileError,
+    ProfiledPlace,
+)
 
 _COMMENT = re.compile(r"(?P<path>.+?):(?P<line>\d+)(?::\d+)?$")
 _REASON = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_"
 _CSV_COLUMNS = ("Instruction", "Instruction_Comment")
+_ALL_LANES = (1 << 64) - 1
+_COUNTER_COLUMNS = ("Dispatch_Id", "Kernel_Name", "Counter_Name", "Counter_Value")
 _CODE_COLUMNS = ("ISA", "Source", "Vaddr", "Hit", "Latency")
 _REASONS = (
     *("not said", "no instruction available", "alu dependency", "waitcnt", "internal instruction", "barrier wait"),
@@ -33,16 +50,16 @@ _REASONS = (
 )
 
 
-class NoProfileError(ValueError):
-    """A file that is no profile that is known; the message says why."""
-
-
 def read_profile(content: bytes) -> DeviceProfile:
-    """The profile in a file. Raises NoProfileError."""
+    """The profile in a text file. Raises NoProfileError."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise NoProfileError("it is no text; name a CSV or JSON file of rocprofv3, or a trace's code.json") from None
+        raise NoProfileError(
+            "it is no text; name a CSV or JSON file or a rocpd database of rocprofv3, a trace's code.json, or ncu's CSV"
+        ) from None
+    if ncu_pages.is_page(text):
+        return ncu_pages.read_page(text)
     if not text.lstrip().startswith("{"):
         return _of_csv(text)
     try:
@@ -104,14 +121,41 @@ def place_of(comment: str) -> tuple[str, int | None]:
 def _of_csv(text: str) -> DeviceProfile:
     rows = csv.DictReader(io.StringIO(text))
     names = rows.fieldnames or ()
+    if "Counter_Name" in names:
+        return _of_counter_rows(rows, names)
     if missing := [name for name in _CSV_COLUMNS if name not in names]:
         raise NoProfileError(f"it has no column {missing[0]}, which rocprofv3's PC sampling has")
-    stochastic = "Stall_Reason" in names
+    return sampled_rows(rows, stochastic="Stall_Reason" in names)
+
+
+def _of_counter_rows(rows: Iterable[Mapping[str, str]], names: Sequence[str]) -> DeviceProfile:
+    if missing := [name for name in _COUNTER_COLUMNS if name not in names]:
+        raise NoProfileError(f"it has no column {missing[0]}, which rocprofv3's counters have")
+    found, broken = LaunchCounters(), 0
+    for row in rows:
+        try:
+            launch = (row.get("Process_Id"), row.get("Agent_Id"), row["Dispatch_Id"])
+            value = float(row["Counter_Value"])
+            times = row.get("Start_Timestamp"), row.get("End_Timestamp")
+            time_ns = int(times[1]) - int(times[0]) if times[0] and times[1] else None
+            found.add(launch, row["Kernel_Name"], row["Counter_Name"], value, time_ns)
+        except (ValueError, TypeError):
+            broken += 1
+    return _counted(found.kernels(), broken)
+
+
+def _counted(kernels: tuple[MeasuredKernel, ...], broken: int) -> DeviceProfile:
+    notes = (f"{broken} values of counters could not be read",) if broken else ()
+    return DeviceProfile(method=COUNTERS, unit="samples", places=(), kernels=kernels, notes=notes)
+
+
+def sampled_rows(rows: Iterable[Mapping[str, Any]], *, stochastic: bool) -> DeviceProfile:
+    """The profile of samples with the columns of rocprofv3's CSV."""
     found = _Samples()
     broken = 0
     for row in rows:
         try:
-            mask = int(row.get("Exec_Mask") or 0)
+            mask = int(row.get("Exec_Mask") or 0) & _ALL_LANES  # SQLite's integers have a sign
             issued = bool(int(row["Wave_Issued_Instruction"])) if stochastic else None
             key = (row["Instruction"].strip(), row["Instruction_Comment"] or "", None, "")
         except (ValueError, TypeError, AttributeError, KeyError):
@@ -121,8 +165,10 @@ def _of_csv(text: str) -> DeviceProfile:
     return _sampled(STOCHASTIC if stochastic else HOST_TRAP, found, broken)
 
 
-def _of_tool(tools: Iterable[Any]) -> DeviceProfile:
+def _of_tool(tools: Sequence[Any]) -> DeviceProfile:
     found, broken, methods = _Samples(), 0, set()
+    counters = LaunchCounters()
+    uncounted = sum(_add_counters(counters, number, _table(tool)) for number, tool in enumerate(tools))
     for tool in tools:
         records, strings = _table(_table(tool).get("buffer_records")), _table(_table(tool).get("strings"))
         texts, comments = (_rows(strings.get(f"pc_sample_{what}")) for what in ("instructions", "comments"))
@@ -146,19 +192,51 @@ def _of_tool(tools: Iterable[Any]) -> DeviceProfile:
                     found.add(key, int(record.get("exec_mask") or 0), issued, str(reason))
                 except (KeyError, TypeError, ValueError, AttributeError):
                     broken += 1
+    if not methods and not counters:
+        raise NoProfileError(
+            "it has no samples and no counters: `rocprofv3 --pc-sampling-beta-enabled` and `--pmc` take them"
+        )
+    counted = _counted(counters.kernels(), uncounted)
     if not methods:
-        raise NoProfileError("it has no samples: `rocprofv3 --pc-sampling-beta-enabled` takes them")
-    return _sampled(", ".join(sorted(methods)), found, broken)
+        return counted
+    sampled = _sampled(", ".join(sorted(methods)), found, broken)
+    return replace(sampled, kernels=counted.kernels, notes=(*sampled.notes, *counted.notes))
+
+
+def _add_counters(found: LaunchCounters, process: int, tool: Mapping[str, Any]) -> int:
+    """Add the counters of a process's launches; return how many could not be read."""
+    names = {
+        str(_table(one.get("id")).get("handle")): str(one.get("name"))
+        for one in map(_table, _rows(tool.get("counters")))
+    }
+    kernels, broken = _symbol_names(tool), 0
+    for launch in map(_table, _rows(_table(tool.get("callback_records")).get("counter_collection"))):
+        data = _table(launch.get("dispatch_data"))
+        info = _table(data.get("dispatch_info"))
+        for record in map(_table, _rows(launch.get("records"))):
+            try:
+                counter = names[str(_table(record.get("counter_id"))["handle"])]
+                number, kernel = int(info["dispatch_id"]), kernels.get(str(info.get("kernel_id")), "")
+                begin, end = data.get("start_timestamp"), data.get("end_timestamp")
+                time_ns = int(end) - int(begin) if begin and end else None
+                found.add((process, number), kernel, counter, float(record["value"]), time_ns)
+            except (KeyError, TypeError, ValueError):
+                broken += 1
+    return broken
 
 
 def _kernels(tool: Mapping[str, Any], records: Mapping[str, Any]) -> dict[str, str]:
     """By dispatch, the readable names of kernels."""
-    names = {
+    names = _symbol_names(tool)
+    dispatches = [_table(_table(one).get("dispatch_info")) for one in _rows(records.get("kernel_dispatch"))]
+    return {str(one.get("dispatch_id")): names.get(str(one.get("kernel_id")), "") for one in dispatches}
+
+
+def _symbol_names(tool: Mapping[str, Any]) -> dict[str, str]:
+    return {
         str(one.get("kernel_id")): str(one.get("formatted_kernel_name") or one.get("kernel_name") or "")
         for one in map(_table, _rows(tool.get("kernel_symbols")))
     }
-    dispatches = [_table(_table(one).get("dispatch_info")) for one in _rows(records.get("kernel_dispatch"))]
-    return {str(one.get("dispatch_id")): names.get(str(one.get("kernel_id")), "") for one in dispatches}
 
 
 def _table(found: Any) -> Mapping[str, Any]:
@@ -231,19 +309,6 @@ def _of_code(found: Mapping[str, Any]) -> DeviceProfile:
     return replace(profile, notes=tuple(notes))
 
 
-@dataclass(frozen=True, slots=True)
-class LineWeight:
-    """A line (from zero; None: no line is known) of a profile, its weight, what its waves waited for, and its
-    instructions."""
-
-    path: str
-    line: int | None
-    weight: int
-    issued: int
-    stalls: Mapping[str, int]
-    instructions: int
-
-
 def by_line(profile: DeviceProfile) -> tuple[LineWeight, ...]:
     """The lines of a profile, the heaviest first; together they have its whole weight."""
     members: dict[tuple[str, int | None], list[ProfiledPlace]] = {}
@@ -259,6 +324,16 @@ def by_line(profile: DeviceProfile) -> tuple[LineWeight, ...]:
             if place.idle:
                 stalls["idle"] += place.idle
         weight = sum(map(profile.weight, places))
-        issued = sum(one.issued or one.hits for one in places)
-        found.append(LineWeight(path, line, weight, issued, dict(stalls.most_common()), len(places)))
+        found.append(
+            LineWeight(
+                path=path,
+                line=line,
+                weight=weight,
+                issued=sum(one.issued for one in places),
+                executed=sum(one.hits for one in places),
+                stalls=dict(stalls.most_common()),
+                instructions=len(places),
+                source=places[0].source,
+            )
+        )
     return tuple(sorted(found, key=lambda one: (-one.weight, one.path, -1 if one.line is None else one.line)))

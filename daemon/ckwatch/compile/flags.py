@@ -54,10 +54,14 @@ REPRODUCIBLE_FLAGS: tuple[str, ...] = ("-ffile-compilation-dir=.", "-fno-crash-d
 LINE_TABLES: tuple[str, ...] = ("-gline-tables-only",)
 """clang's option for lines. They change no instruction."""
 
+NVCC_LINE_TABLES: tuple[str, ...] = ("--generate-line-info",)
+"""nvcc's, in the long form: what begins with `-l` is a library."""
+
 
 def with_lines(request: CompileRequest) -> CompileRequest:
     """Return the request whose code has line tables."""
-    return replace(request, flags=(*request.flags, *LINE_TABLES))
+    flags = NVCC_LINE_TABLES if request.language is Language.CU else LINE_TABLES
+    return replace(request, flags=(*request.flags, *flags))
 
 
 def with_lines_for_linkers(request: CompileRequest) -> CompileRequest:

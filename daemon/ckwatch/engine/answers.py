@@ -17,6 +17,7 @@ from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.queries.benchmarks import BenchmarkQueries
 from ckwatch.engine.queries.build import FollowedBuilds
 from ckwatch.engine.queries.cpp import CppQueries
+from ckwatch.engine.queries.device_profiles import DeviceProfileQueries
 from ckwatch.engine.queries.imported_timings import ImportedTimingsQueries
 from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.occupancy_steps import OccupancyStepsQuery
@@ -61,6 +62,7 @@ class Daemon:
     cpp: CppQueries
     occupancy: OccupancyStepsQuery
     profiles: ProfileQueries
+    device_profiles: DeviceProfileQueries
     advice: AdviceQuery
 
     @cached_property
@@ -95,6 +97,8 @@ class Daemon:
             Units.occupancy_steps.answered_by(self.occupancy.steps),
             Units.isa.answered_by(self.isa),
             Units.profile.answered_by(self.profiles.profile),
+            Units.profile_on_device.answered_by(self.device_profiles.take),
+            Units.import_profile.answered_by(self.device_profiles.import_file),
             Units.advice.answered_by(self.advice.advice),
             Units.calibration.answered_by(self.analyses.calibration),
             Units.predicted.answered_by(self.analyses.predicted),

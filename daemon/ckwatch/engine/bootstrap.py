@@ -60,6 +60,7 @@ from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.queries.benchmarks import BenchmarkQueries, FollowedBenchmarks
 from ckwatch.engine.queries.build import FollowedBuilds
 from ckwatch.engine.queries.cpp import CppQueries
+from ckwatch.engine.queries.device_profiles import DeviceProfileQueries
 from ckwatch.engine.queries.imported_timings import ImportedTimingsQueries
 from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.occupancy_steps import OccupancyStepsQuery
@@ -243,6 +244,8 @@ class _Parts:
         builds = FollowedBuilds(loop, tools, lookup, side_work, self.background_pch)
         requests = ClientRequests(loop, lookup, sent)
         benchmarks = FollowedBenchmarks(loop, builds, self.measure)
+        on_devices = (self.measure, lookup, self._make_listings)
+        device_profiles = DeviceProfileQueries(loop, tools, view_loader, renders, *on_devices)
         return Daemon(
             loop=loop,
             lookup=lookup,
@@ -263,7 +266,10 @@ class _Parts:
             language=self._language,
             cpp=self.cpp,
             occupancy=OccupancyStepsQuery(self._language, self._analyses, lookup),
-            profiles=ProfileQueries(loop, tools, self._recorder, lookup, self._verify, self._make_listings),
+            profiles=ProfileQueries(
+                loop, tools, self._recorder, lookup, self._verify, self._make_listings, device_profiles
+            ),
+            device_profiles=device_profiles,
             advice=AdviceQuery(loop, lookup),
         )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ckwatch.model.instruction_counts import InstructionCounts
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfiledPlace:
@@ -12,9 +14,10 @@ class ProfiledPlace:
     no line. `address`: in the code object, None where the file has none. `kernel`: its readable name, "" where the file
     does not say it.
 
-    Of PC sampling, `samples`, of these `issued` in which the instruction went out, and the others by `stalls`: why it
+    Of sampling, `samples`, of these `issued` in which the instruction went out, and the others by `stalls`: why it
     did not; `lanes`: active ones, summed. Of a thread trace, `hits`, and cycles: `latency`, of which `stalled` and
-    `idle` before it.
+    `idle` before it. Of ncu, `hits` by warps and their `lanes`, with other `counts` of the instruction; `source`: the
+    text of the line that was compiled.
     """
 
     text: str
@@ -30,16 +33,51 @@ class ProfiledPlace:
     latency: int = 0
     stalled: int = 0
     idle: int = 0
+    counts: InstructionCounts | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineWeight:
+    """A line (from zero; None: no line is known) of a profile, its weight, the samples in which its instructions were
+    `issued`, how often they were `executed` by waves (0 where the file does not count that), what its waves waited for,
+    the number of its instructions, and its text where the file has it."""
+
+    path: str
+    line: int | None
+    weight: int
+    issued: int
+    executed: int
+    stalls: Mapping[str, int]
+    instructions: int
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredKernel:
+    """A kernel's launches on a device: `workgroups` and `time_ns` of all, None where the file does not have them, and
+    its hardware `counters` by name, each summed over `counted` launches and all instances of the counter (XCDs, shader
+    engines, …)."""
+
+    name: str
+    launches: int
+    workgroups: int | None = None
+    time_ns: int | None = None
+    counters: Mapping[str, float] = field(default_factory=dict)
+    counted: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceProfile:
     """A file's content. `method` names how it was taken, `unit` what weighs an instruction: "samples" or "cycles".
-    `notes` say what could not be read."""
+    `kernels`: times and counters of whole launches. `device`: its name, "" where the file does not say it. `notes` say
+    what could not be read."""
 
     method: str
     unit: str
     places: tuple[ProfiledPlace, ...]
+    kernels: tuple[MeasuredKernel, ...] = ()
+    device: str = ""
     notes: tuple[str, ...] = ()
 
     def weight(self, place: ProfiledPlace) -> int:
@@ -55,3 +93,10 @@ class DeviceProfile:
 HOST_TRAP = "PC sampling, host trap"
 STOCHASTIC = "PC sampling, stochastic"
 THREAD_TRACE = "thread trace"
+WARP_SAMPLING = "warp sampling"
+COUNTERS = "counters"
+KERNEL_TIMES = "kernel times"
+
+
+class NoProfileError(ValueError):
+    """A file that is no profile that is known; the message says why."""

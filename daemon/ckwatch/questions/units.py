@@ -10,7 +10,15 @@ from ckwatch.questions.endpoint import FileName, Names, Pattern, SentAs, UnitNam
 
 if TYPE_CHECKING:
     from ckwatch.model.diagnostics import Diagnostic
-    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking, UnitProfile
+    from ckwatch.wire.analysis import (
+        Analysis,
+        Calibrated,
+        Isa,
+        OccupancySteps,
+        PredictedRanking,
+        UnitDeviceProfile,
+        UnitProfile,
+    )
     from ckwatch.wire.benchmarks import BenchLine, DeviceName, LimitUs
     from ckwatch.wire.messages import Artifact, PlannedUnit, RenderedText, Run, TimeTrace, UnitDetail
     from ckwatch.wire.schema import Count, Name, PartName
@@ -89,6 +97,20 @@ class UnitQuestions:
         `shape`: a name, or sizes (`M=64,N=64,K=128`); the kernel file's first without. `lines`: as those of `isa`.
         `against`: also what is different from the `previous` artifact or that of the `baseline`, as far as they were
         profiled on the shape, or from another unit.
+        """
+
+    @post("/units/{unit}/device-profile", viewed=True, slow=True, retry="unsent")
+    def profile_on_device(self, unit: UnitName, device: DeviceName, shape: Name | None = None) -> UnitDeviceProfile:
+        """Launch a unit on `device` under its vendor's profiler (rocprofv3, ncu), and return what was sampled by line.
+
+        It is compiled once more with line tables. `shape`: as that of `profile`.
+        """
+
+    @post("/units/{unit}/imported-profile", viewed=True, slow=True, retry="unsent")
+    def import_profile(self, unit: UnitName, path: FileName) -> UnitDeviceProfile:
+        """Keep the profile in a file of rocprofv3 or ncu beside the unit's artifact, lines of its text at its template.
+
+        Raises CkwatchError for a file that is none, and for a unit that is not built.
         """
 
     @get("/advice", viewed=True, slow=True)

@@ -1,4 +1,4 @@
-"""`ckwatch import profile`: what is printed of real files, lines of a unit's text at its template, and mistakes."""
+"""`ckwatch import profile`: what is printed of real files and of a unit's, and mistakes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from ckwatch.cli import main
-from ckwatch.cli.imports.profile import UnitText
-from ckwatch.model.errors import CkwatchError
-from ckwatch.model.text import Position, Span
-from ckwatch.wire.messages import RenderedText, Segment
+from ckwatch.model.device_profiles import LineWeight, MeasuredKernel
+from ckwatch.model.instruction_counts import InstructionCounts
+from ckwatch.wire.analysis import UnitDeviceProfile
+from cli.test_inspect import UNIT_INSPECTING
+from cli.test_profile import ProfilingClient
+from codeobject.test_profile import figures, profile_with
 
 PROFILES = Path(__file__).parents[2] / "data" / "profiles"
-TEMPLATE = "/w/k.hip.j2"
 
 
 def test_lines_of_a_real_file(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,34 +48,75 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert why in capsys.readouterr().err
 
 
-def piece(start: int, end: int, line: int, *, verbatim: bool = True) -> Segment:
-    at = Position(line, 0)
-    return Segment(
-        start=start,
-        end=end,
-        verbatim=verbatim,
-        exact=True,
-        position=at,
-        span=Span(TEMPLATE, at, at),
-        label="",
-        chain=(),
-    )
+CONFLICTS = "SQ_LDS_BANK_CONFLICT"
 
 
-def test_lines_of_a_text_are_those_of_its_template() -> None:
-    text = "first\n  second\nthree four\n"
-    segments = (piece(0, 15, 3), piece(15, 20, 9, verbatim=False), piece(20, 26, 5))
-    found = UnitText(RenderedText(unit="k/one@gfx942", text=text, map=segments, source_name="kernel.hip"))
-    assert [found.place(line) for line in range(-1, 5)] == [
-        None,
-        (TEMPLATE, 3),
-        (TEMPLATE, 4),
-        (TEMPLATE, 9),
-        (TEMPLATE, 6),
-        None,
+class ImportingClient(ProfilingClient):
+    """Answers with a profile of two launches, whose counters are what an emulator counts: 31 turns too many for each of
+    ten accesses."""
+
+    def __init__(self) -> None:
+        column = figures(issued=10, lanes=640, accesses=10, turns=640, phases=20, fullest=32)
+        super().__init__(profile_with(column))
+
+    async def import_profile(self, unit: str, path: str) -> UnitDeviceProfile:
+        self.asked.append(("import_profile", unit, path))
+        (kernel,) = self.kernels
+        line = LineWeight(
+            path=f"{self.root}/k.hip.j2", line=3, weight=4, issued=1, executed=0, stalls={"waitcnt": 3}, instructions=1
+        )
+        measured = MeasuredKernel(
+            name=f"{kernel.name}.kd",
+            launches=2,
+            time_ns=3000,
+            counters={CONFLICTS: 2480.0, "SQ_WAVES": 5.0},
+            counted={CONFLICTS: 2, "SQ_WAVES": 2},
+        )
+        return UnitDeviceProfile(
+            unit=unit,
+            artifact_key="abc",
+            source="results.db",
+            device="AMD Instinct MI300X",
+            method="counters",
+            weighed_by="samples",
+            shape_name="",
+            total=4,
+            lines=(line,),
+            kernels=(measured,),
+            other_build="1 of 4 samples are of instructions that the present build lacks",
+        )
+
+
+def test_counters_stand_beside_what_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    client = ImportingClient()
+    (kernel,) = client.kernels
+    counts = InstructionCounts(10, 640, accesses=10, turns=640, phases=20, fullest=32)
+    assert kernel.total.counts == counts
+    assert client.run("import", "profile", "/w/results.db", "--unit", UNIT_INSPECTING, "--shape", "small") == 0
+    assert client.asked[-3:] == [
+        ("build", UNIT_INSPECTING),
+        ("import_profile", UNIT_INSPECTING, "/w/results.db"),
+        ("profile", UNIT_INSPECTING, "small", False),
     ]
+    title, other, head, line, name, columns, conflicts, waves = capsys.readouterr().out.splitlines()
+    assert title == "/w/results.db: counters on AMD Instinct MI300X, 4 samples"
+    assert other.strip().startswith("taken of another build: 1 of 4 samples")
+    assert head.split()[:2] == ["share", "samples"]
+    assert line.split() == ["100.0", "%", "4", "1", "3", "waitcnt", "k.hip.j2:4"]
+    assert name.strip() == f"{kernel.name}.kd: 2 launches, 1.5 µs each"
+    assert columns.split() == ["counter", "measured", "a", "launch"]
+    whole = 620 * kernel.all_workgroups // kernel.workgroups
+    assert conflicts.split()[:5] == [CONFLICTS, "2,480", "1,240", "counted", f"{whole:,}"]
+    assert waves.split() == ["SQ_WAVES", "5", "2.5"]
 
 
-def test_a_unit_without_text_is_said() -> None:
-    with pytest.raises(CkwatchError, match="its template has errors"):
-        UnitText(RenderedText(unit="k/one@gfx942", text=None))
+def test_a_report_of_ncu_needs_ncu(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PATH", "CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setattr(
+        "ckwatch.codeobject.tools.profilers._USUAL", {"ncu": (("CUDA_HOME", "CUDA_PATH"), (f"{tmp_path}/*",))}
+    )
+    assert main(["import", "profile", str(tmp_path / "k.ncu-rep")]) == 2
+    assert "ncu is not installed here" in capsys.readouterr().err

@@ -1,125 +1,181 @@
-"""`ckwatch import profile FILE…`: what a profiler saw on a device, by lines; those of a unit's text at its template."""
+"""`ckwatch import profile FILE…`: what a profiler saw on a device, by lines and kernels; lines of a unit's text at its
+template."""
 
 from __future__ import annotations
 
 import argparse
-import posixpath
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from pathlib import Path
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anyio import to_thread
-
 from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.progress import build_progress
 from ckwatch.cli.session import asking, one_unit
-from ckwatch.codeobject.device_profiles import NoProfileError, by_line, read_profile
-from ckwatch.model.device_profiles import DeviceProfile
+from ckwatch.codeobject.counted_counters import counted_counters, same_kernel
+from ckwatch.codeobject.device_profiles import by_line
+from ckwatch.codeobject.tools.profilers import read_profile_file
+from ckwatch.model.device_profiles import DeviceProfile, LineWeight, MeasuredKernel
 from ckwatch.model.errors import CkwatchError
-from ckwatch.system.user_files import read_file
 
 if TYPE_CHECKING:
-    from ckwatch.codeobject.device_profiles import LineWeight
-    from ckwatch.wire.messages import RenderedText
+    from ckwatch.client import Client
+    from ckwatch.model.profiles import KernelProfile
+    from ckwatch.wire.analysis import UnitDeviceProfile
 
 INDENT = "  "
-LIMIT_BYTES = 1 << 30
+
+
+@dataclass(slots=True)
+class ImportedProfile:
+    """A file's profile: how it was taken and on which device, and its lines, which together have all of its samples or
+    cycles. `kernels`: times and counters of launches. `other_build`: what shows that it is not of the unit's build."""
+
+    file: str
+    method: str
+    unit: str
+    total: int
+    lines: tuple[LineWeight, ...]
+    kernels: tuple[MeasuredKernel, ...] = ()
+    device: str = ""
+    other_build: str = ""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of_file(cls, file: str, profile: DeviceProfile) -> ImportedProfile:
+        """What is printed of a file."""
+        return cls(
+            file=file,
+            method=profile.method,
+            unit=profile.unit,
+            total=profile.total,
+            lines=by_line(profile),
+            kernels=profile.kernels,
+            device=profile.device,
+            notes=profile.notes,
+        )
+
+    @classmethod
+    def of_unit(cls, file: str, profile: UnitDeviceProfile) -> ImportedProfile:
+        """What is printed of one that was placed at a unit's template."""
+        return cls(
+            file=file,
+            method=profile.method,
+            unit=profile.weighed_by,
+            total=profile.total,
+            lines=profile.lines,
+            kernels=profile.kernels,
+            device=profile.device,
+            other_build=profile.other_build,
+            notes=profile.notes,
+        )
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Print each profile. Raises CkwatchError for a file that is none, and a unit that has no text."""
+    """Print each profile. Raises CkwatchError for a file that is none, and a unit that has no build."""
     output = Output(options)
-    profiles = [(file, await to_thread.run_sync(_read, file)) for file in options.files]
-    rendered = None
-    if options.unit is not None:
+    root = ""
+    counted: tuple[KernelProfile, ...] = ()
+    if options.unit is None:
+        profiles = [
+            ImportedProfile.of_file(str(file), await read_profile_file(file, os.environ)) for file in options.files
+        ]
+    else:
         async with asking(options) as client:
             unit = await one_unit(client, options.unit)
-            rendered = UnitText(await client.rendered(unit, with_map=True))
-    found = [(file, profile, _placed(profile, rendered)) for file, profile in profiles]
+            root = str(client.root)
+            files = [str(file.absolute()) for file in options.files]
+            async with build_progress(client, output, [unit]):
+                await client.build(unit)
+            profiles = [ImportedProfile.of_unit(file, await client.import_profile(unit, file)) for file in files]
+            if any(kernel.counters for one in profiles for kernel in one.kernels):
+                counted = await _counted(client, unit, options.shape)
     if output.json:
-        rows = [
-            {"file": str(file), "method": one.method, "unit": one.unit, "total": one.total, "lines": lines,
-             "notes": one.notes}
-            for file, one, lines in found
-        ]  # fmt: skip
-        output.answer(profiles=rows)
+        output.answer(profiles=profiles)
         return 0
-    for file, profile, lines in found:
-        for text_line, style in _shown(file, profile, lines, options.top):
-            output.text(text_line, style)
+    for one in profiles:
+        for text, style in device_profile_lines(one, options.top, counted, root):
+            output.text(text, style)
     return 0
 
 
-def _read(file: Path) -> DeviceProfile:
+async def _counted(client: Client, unit: str, shape: str | None) -> tuple[KernelProfile, ...]:
+    """The unit's kernels as an emulator counts them; none where it cannot."""
     try:
-        return read_profile(read_file(file, LIMIT_BYTES))
-    except OSError as error:
-        raise CkwatchError(f"cannot read {file}: {(error.strerror or str(error)).lower()}") from None
-    except NoProfileError as error:
-        raise CkwatchError(
-            f"{file} is no profile: {error}",
-            "rocprofv3's PC sampling as CSV or JSON is one, and `code.json` of a thread trace's `ui_output` folder",
-        ) from None
+        return (await client.profile(unit, shape, lines=False)).kernels
+    except CkwatchError:
+        return ()
 
 
-class UnitText:
-    """The text of a unit, with the lines of its template. Raises CkwatchError for a unit that has none."""
-
-    def __init__(self, rendered: RenderedText) -> None:
-        if rendered.text is None or rendered.map is None:
-            raise CkwatchError(f"'{rendered.unit}' has no text: its template has errors", "`ckwatch check` shows them")
-        self.name = rendered.source_name
-        self._text = rendered.text
-        self._segments = rendered.map
-        self._lines = [0, *(at + 1 for at, character in enumerate(rendered.text) if character == "\n")]
-
-    def place(self, line: int) -> tuple[str, int] | None:
-        """The path and line behind a line of the text, all from zero; None for one that it does not have."""
-        if not 0 <= line < len(self._lines):
-            return None
-        start = self._lines[line]
-        text = self._text[start:].partition("\n")[0]
-        at = start + len(text) - len(text.lstrip())
-        number = bisect_right(self._segments, at, key=lambda one: one.start) - 1
-        if number < 0 or self._segments[number].end < at:
-            return None
-        segment = self._segments[number]
-        further = self._text.count("\n", segment.start, at) if segment.verbatim else 0
-        return segment.span.path, segment.position.line + further
-
-
-def _placed(profile: DeviceProfile, text: UnitText | None) -> list[LineWeight]:
-    """The lines, those of the unit's text at the template's. That text lies in other folders while it is compiled, so
-    its name tells it."""
-    places = []
-    for place in profile.places:
-        is_own = text is not None and place.line is not None and posixpath.basename(place.path) == text.name
-        found = text.place(place.line) if is_own and text is not None and place.line is not None else None
-        places.append(place if found is None else replace(place, path=found[0], line=found[1]))
-    return list(by_line(replace(profile, places=tuple(places))))
-
-
-def _shown(file: Path, profile: DeviceProfile, lines: Iterable[LineWeight], top: int) -> Iterator[tuple[str, str]]:
-    lines = list(lines)
-    yield f"{file}: {profile.method}, {profile.total:,} {profile.unit}", "bold"
-    for note in profile.notes:
+def device_profile_lines(
+    found: ImportedProfile, top: int, counted: Sequence[KernelProfile] = (), root: str = ""
+) -> Iterator[tuple[str, str]]:
+    """The lines of a device's profile for a terminal, with their styles. Paths below `root` are relative to it;
+    `counted`: the unit's kernels on an emulator, whose figures stand beside counters."""
+    on = f" on {found.device}" if found.device else ""
+    weighed = f", {found.total:,} {found.unit}" if found.lines else ""
+    yield f"{found.file}: {found.method}{on}{weighed}", "bold"
+    if found.other_build:
+        yield f"{INDENT}taken of another build: {found.other_build}", "yellow"
+    for note in found.notes:
         yield f"{INDENT}{note}", "yellow"
+    yield from _line_table(found, top, root)
+    for kernel in found.kernels:
+        yield from _kernel_lines(kernel, counted)
+
+
+def _line_table(found: ImportedProfile, top: int, root: str) -> Iterator[tuple[str, str]]:
+    lines = [line for line in found.lines if line.weight]
+    if not lines:
+        return
+    executed = any(line.executed for line in lines)
     rows = [
         [
-            f"{100 * line.weight / profile.total:.1f} %" if profile.total else "",
+            f"{100 * line.weight / found.total:.1f} %",
             f"{line.weight:,}",
             f"{line.issued:,}" if line.issued else "",
+            *([f"{line.executed:,}"] if executed else []),
             ", ".join(f"{count:,} {reason}" for reason, count in list(line.stalls.items())[:3]),
-            "no source line" if line.line is None else f"{line.path}:{line.line + 1}",
+            "no source line" if line.line is None else f"{_below(root, line.path)}:{line.line + 1}",
         ]
         for line in lines
-        if line.weight
     ]
-    if rows:
-        head, *texts = aligned(rows[:top], frozenset({0, 1, 2}), ("share", profile.unit, "issued", "otherwise", ""))
-        yield INDENT + head, "dim"
-        for text in texts:
-            yield INDENT + text, ""
+    heads = ("share", found.unit, "issued", *(["executed"] if executed else []), "otherwise", "")
+    head, *texts = aligned(rows[:top], frozenset(range(len(heads) - 2)), heads)
+    yield INDENT + head, "dim"
+    for text in texts:
+        yield INDENT + text, ""
     if len(rows) > top:
         yield f"{INDENT}and {len(rows) - top} more; --top shows them", "dim"
+
+
+def _below(root: str, path: str) -> str:
+    return path.removeprefix(f"{root}/") if root else path
+
+
+def _kernel_lines(kernel: MeasuredKernel, counted: Sequence[KernelProfile]) -> Iterator[tuple[str, str]]:
+    took = "" if kernel.time_ns is None else f", {kernel.time_ns / 1000 / kernel.launches:,.1f} µs each"
+    yield f"{INDENT}{kernel.name}: {kernel.launches:,} launch{'es' * (kernel.launches != 1)}{took}", ""
+    own = next((one for one in counted if same_kernel(kernel.name, one)), None)
+    ours = {} if own is None else counted_counters(own)
+    rows = []
+    for name, total in kernel.counters.items():
+        each = total / kernel.counted[name]
+        beside = ""
+        if own is not None and name in ours:
+            part = (
+                ""
+                if own.workgroups == own.all_workgroups
+                else f" from {own.workgroups} of {own.all_workgroups} workgroups"
+            )
+            beside = f"counted {_number(ours[name])} a launch{part}"
+        rows.append([name, _number(total), _number(each), beside])
+    if rows:
+        head, *texts = aligned(rows, frozenset({1, 2}), ("counter", "measured", "a launch", ""))
+        yield 2 * INDENT + head, "dim"
+        for text in texts:
+            yield 2 * INDENT + text, ""
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.4g}"

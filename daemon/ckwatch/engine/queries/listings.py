@@ -265,6 +265,17 @@ class IsaListings:
             found.append(replace(profile, notes=(*((why_not,) if why_not else ()), *profile.notes)))
         return tuple(found)
 
+    async def instructions(self, unit: UnitState) -> frozenset[str]:
+        """The instructions of all kernels of the unit's artifact, as text. Raises CkwatchError as `listing`."""
+        report = (await self._analyses.analysis(unit)).report
+        result, compiler = unit.compile.result, self._tools.compiler
+        path = None if result is None else result.products.get(ProductKind.CODE_OBJECT.value)
+        if result is None or path is None or compiler is None or isinstance(compiler.toolchain, NvccToolchain):
+            raise CkwatchError(f"'{unit.key.unit}' no longer has a code object", "build it")
+        symbols = [kernel.resources.symbol for kernel in report.kernels]
+        known = [await self._kernel(result.artifact, symbol, Path(path), compiler.toolchain) for symbol in symbols]
+        return frozenset(one.text for kernel in known for one in kernel.function.instructions)
+
     async def placed(self, unit: UnitState, found: Verification) -> Verification:
         """A verification of the unit's artifact with the lines of its findings in the present text, as far as they are
         known; it may take a compile."""

@@ -23,8 +23,9 @@ from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.comparison import BASELINE, PREVIOUS
 from ckwatch.engine.handlers.derived_files import DerivedFile
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
-from ckwatch.engine.handlers.verify import VerifyRunner
+from ckwatch.engine.handlers.verify import VerifyRunner, why_not_emulated
 from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.queries.device_profiles import DeviceProfileQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.emulated_archs import emulated_device
 from ckwatch.model.errors import CkwatchError
@@ -60,6 +61,7 @@ class ProfileQueries:
     _lookup: UnitLookup
     _runner: VerifyRunner
     make_listings: Callable[[], IsaListings]
+    _devices: DeviceProfileQueries
     _kept: dict[tuple[str, Trial], LaunchCounted] = field(default_factory=dict, init=False)
 
     async def _counted(self, unit: UnitState, result: CompileFacts, trial: Trial) -> LaunchCounted:
@@ -83,6 +85,18 @@ class ProfileQueries:
         result = state.built
         if result is None:
             raise CkwatchError(f"'{unit}' is not built", "build it")
+        on_device = await self._devices.kept(result)
+        if on_device is not None and why_not_emulated(state.unit):
+            return UnitProfile(
+                unit=unit,
+                artifact_key=result.key,
+                device=on_device.device or on_device.source,
+                shape=on_device.shape_name,
+                shape_name=on_device.shape_name,
+                kernels=on_device.executed,
+                hints=on_device.hints,
+                on_device=on_device,
+            )
         trial = await to_thread.run_sync(profiled_trial, state.unit, shape)
         launched = await self._counted(state, result, trial)
         if not launched.kernels:
@@ -107,6 +121,7 @@ class ProfileQueries:
             failure=launched.failure,
             against="" if changes is None else against or "",
             changes=changes or (),
+            on_device=on_device,
         )
 
     async def _changes(
