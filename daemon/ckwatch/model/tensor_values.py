@@ -94,7 +94,8 @@ def misfit(values: TensorValues, dtype: str) -> str:
     if kind in (ContentKind.CONSTANT, ContentKind.UNIFORM):
         for number in values.numbers:
             if not least <= number <= greatest:
-                return f"{number:g} is out of the range of {dtype}, {least:g} to {greatest:g}"
+                ends = f"{least} to {greatest}" if integers else f"{least:g} to {greatest:g}"
+                return f"{number:g} is out of the range of {dtype}, {ends}"
             if integers and number != int(number):
                 return f"{number:g} is not an integer, and {dtype} holds integers"
     return ""
@@ -112,9 +113,9 @@ def misfit_on(values: TensorValues, dtype: str, sizes: Sequence[int]) -> str:
         if first >= behind:
             return f"the range [{first}, {behind}] is empty: its upper bound is exclusive"
         if first < least or behind - 1 > greatest:
-            return f"the range [{first}, {behind}] does not fit into {dtype}, which holds {least:g} to {greatest:g}"
+            return f"the range [{first}, {behind}] does not fit into {dtype}, which holds {least} to {greatest}"
         if values.kind is ContentKind.PERMUTATION and last > behind - first:
             return f"no {last:,} different values are in the range [{first}, {behind}]"
     elif values.kind is ContentKind.PERMUTATION and last - 1 > greatest:
-        return f"a permutation of 0 to {last - 1:,} does not fit into {dtype}, which holds {least:g} to {greatest:g}"
+        return f"a permutation of 0 to {last - 1:,} does not fit into {dtype}, which holds {least} to {greatest}"
     return ""

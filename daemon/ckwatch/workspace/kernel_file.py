@@ -134,11 +134,8 @@ def read_kernel(
     if operation is not None and operation.reference is not None and instances is not None:
         parameters = [name for one in instances for name in one.parameters]
         for space in spaces:
-            parameters += [
-                *space.fixed,
-                *(one.parameter for one in space.axes),
-                *(one.parameter for one in space.derived),
-            ]
+            parameters += [*space.fixed, *(axis.parameter for axis in space.axes)]
+            parameters += [one.parameter for one in space.derived]
         arguments = (*_tensor_arguments(operation), *operation.size_arguments, *operation.runtime_arguments)
         reference = check_arguments(problems, operation.reference, arguments, [*dict.fromkeys(parameters)])
         operation = replace(operation, reference=reference)

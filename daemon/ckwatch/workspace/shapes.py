@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from ckwatch.model.diagnostics import Source
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Kernel, Operation, Shape, Tensor
 from ckwatch.model.tensor_values import misfit_on
-from ckwatch.model.tensors import INT32_MAX, evaluate_size
+from ckwatch.model.tensors import INT32_MAX, evaluate_size, names_in
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.operations.runtime_values import is_runtime_value
 from ckwatch.workspace.problems import Problems, did_you_mean, join_names
@@ -165,6 +166,9 @@ def _read(problems: Problems, table: Mapping[str, Any], path: KeyPath, operation
         problems.at_value((*path, key) if key in table else path, "out-of-range", message)
     if problems.errors_found == before:
         _shared_buffers(problems, sizes, path, operation)
+    if problems.errors_found == before and operation.kind == "custom":
+        _outputs_apart(problems, sizes, path, operation)
+    if problems.errors_found == before:
         _values_that_fit(problems, sizes, path, operation)
     if problems.errors_found > before:
         return None
@@ -309,6 +313,43 @@ def _shared_buffers(problems: Problems, sizes: Mapping[str, int], path: KeyPath,
             needs = f"{elements:,} elements of it and not {known:,}"
             message = f"{tensor.name} is the same buffer as {owner}, but needs {needs}"
             problems.at_value(path, "shape-mismatch", message)
+
+
+ENUMERATED_ELEMENTS = 1 << 14
+"""Up to so many elements of an output are looked for one by one; of more it is known that they overlap where a stride
+is 0, or there are more of them than places."""
+
+
+def _outputs_apart(problems: Problems, sizes: Mapping[str, int], path: KeyPath, operation: Operation) -> None:
+    """Two elements of an output must not lie at one place: what the kernel writes there could not be right twice."""
+    for at, (_, tensor) in enumerate(operation.outputs):
+        found = overlapping_stride(tensor, sizes)
+        if found is None or not _overlaps(tensor, sizes):
+            continue
+        stride, least = found
+        names = names_in(stride)
+        place = (*path, names[0]) if names and (*path, names[0]) in problems.document else path
+        if not names:
+            place = ("operation", "output", at, "strides", tensor.strides.index(stride))
+        message = f"elements of {tensor.name} overlap: its stride `{stride}` must be at least {least}"
+        problems.at_value(place, "out-of-range", message)
+
+
+def _overlaps(tensor: Tensor, sizes: Mapping[str, int]) -> bool:
+    """Return True if two elements certainly lie at one place."""
+    axes = [
+        (evaluate_size(size, sizes), evaluate_size(stride, sizes))
+        for size, stride in zip(tensor.sizes, tensor.strides, strict=True)
+    ]
+    elements = math.prod(size for size, _ in axes)
+    if elements > elements_spanned(tensor, sizes) or any(size > 1 and not stride for size, stride in axes):
+        return True
+    if elements > ENUMERATED_ELEMENTS:
+        return False
+    places = {0}
+    for size, stride in axes:
+        places = {place + index * stride for place in places for index in range(size)}
+    return len(places) < elements
 
 
 def _values_that_fit(problems: Problems, sizes: Mapping[str, int], path: KeyPath, operation: Operation) -> None:

@@ -95,12 +95,12 @@ def test_meanings(tmp_path: Path, text: str, kind: ContentKind, numbers: tuple[f
          "`index` names no tensor: `Tabel`; did you mean `rows of Table`?"),
         ('index = "row of Table"', "invalid-index", '"row of Table"', "`row of Table` is not an index; write `rows of T`"),
         ('index = "axis 2 of Table"', "unknown-axis", '"axis 2 of Table"',
-         "there are no axis 2 of Table: Table has 2 axes, counted from 0"),
+         "there is no axis 2 of Table: Table has 2 axes, counted from 0"),
         ('index = "columns of Index"', "unknown-axis", '"columns of Index"', "Index has 1 axis"),
         ('index = [0, "D"]', "unknown-size", '"D"', "unknown size `D`; known: T, C"),
         ('index = [0, 1, 2]', "wrong-length", "[0, 1, 2]", "a range has two bounds, as in [0, 64], not 3"),
-        ('index = [0, "C +"]', "invalid-size", '[0, "C +"]', "`C +` is not a bound"),
-        ('index = [0, 0.5]', "invalid-size", "[0, 0.5]", "the number 0.5 is not a bound"),
+        ('index = [0, "C +"]', "invalid-size", '"C +"', "`C +` is not a bound: write an integer"),
+        ('index = [0, 0.5]', "wrong-type", "[0, 0.5]", "the number 0.5 is not a bound"),
         ('index = [5, 5]', "dtype-mismatch", "[5, 5]", "the range [5, 5] is empty: its upper bound is exclusive"),
         ('index = [0, 5000000000]', "dtype-mismatch", "[0, 5000000000]", "does not fit into i32"),
         ('index = [0, 4]\nvalues = "mask"', "inconsistent-values", '"mask"', "`index` says already what it holds"),
@@ -118,6 +118,36 @@ def test_values_that_a_shape_makes_impossible(tmp_path: Path) -> None:
         "[[shape]]",
         "the values of Index do not go with this shape: the range [5, 5] is empty: its upper bound is exclusive",
     )
+
+
+@pytest.mark.parametrize(
+    ("strides", "place", "words"),
+    [
+        ('["C - 1", "1"]', "100", "elements of Y overlap: its stride `C - 1` must be at least 100"),
+        ('["99", "1"]', '"99"', "its stride `99` must be at least 100"),
+        ('["0", "1"]', '"0"', "its stride `0` must be at least 100"),
+        ('["1", "4"]', '"4"', "its stride `4` must be at least 5"),
+    ],
+)
+def test_elements_of_an_output_that_lie_at_one_place(tmp_path: Path, strides: str, place: str, words: str) -> None:
+    code, at, message = mistake(tmp_path, "", output=f"{OUTPUT}strides = {strides}\n")
+    assert (code, at) == ("out-of-range", place)
+    assert words in message
+
+
+@pytest.mark.parametrize("strides", ['["C", "1"]', '["C + 3", "1"]', '["1", "T"]', '["2", "9"]', '["300", "3"]'])
+def test_elements_with_gaps_or_in_turns_do_not_overlap(tmp_path: Path, strides: str) -> None:
+    kernel(tmp_path, "", output=f"{OUTPUT}strides = {strides}\n")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "meant"), [("uint32_t", "u32"), ("int64", "i64"), ("float16", "f16"), ("int", "i32")]
+)
+def test_dtypes_by_their_names_elsewhere(tmp_path: Path, dtype: str, meant: str) -> None:
+    output = OUTPUT.replace('"f32"', f'"{dtype}"')
+    assert mistake(tmp_path, "", output=output) == (
+        "unknown-dtype", f'"{dtype}"', f"unknown dtype `{dtype}`; did you mean `{meant}`?",
+    )  # fmt: skip
 
 
 def test_an_index_of_floats(tmp_path: Path) -> None:

@@ -48,6 +48,38 @@ def one_of(what: str, words: Iterable[str]) -> AfterValidator:
     return AfterValidator(Known(what, words))
 
 
+_OTHER_NAMES = {
+    **{one.abi_type: name for name, one in DTYPES.items() if one.limits is not None},
+    **{one.abi_type.removesuffix("_t"): name for name, one in DTYPES.items() if one.limits is not None},
+    "half": "f16",
+    "fp16": "f16",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float": "f32",
+    "fp32": "f32",
+    "float32": "f32",
+    "double": "f64",
+    "fp64": "f64",
+    "float64": "f64",
+    "fp8": "f8",
+    "e4m3": "f8",
+    "e5m2": "bf8",
+    "char": "i8",
+    "int": "i32",
+    "unsigned": "u32",
+    "long": "i64",
+    "size_t": "u64",
+}
+"""Names of dtypes in C++, NumPy and PyTorch."""
+
+
+def _called_otherwise(value: str) -> str:
+    meant = _OTHER_NAMES.get(value)
+    if meant is not None and value not in DTYPES:
+        raise validator_error("unknown_dtype", f"unknown dtype `{value}`; did you mean `{meant}`?", meant)
+    return value
+
+
 def _whole_bytes(value: str) -> str:
     if value in DTYPES and value not in WHOLE_DTYPES:
         message = f"`{value}` has two elements in a byte: only `a` and `b` of kind `gemm` take it, with shuffled scales"
@@ -77,8 +109,8 @@ def size_expression(value: Any) -> Any:
     return value
 
 
-Dtype = Annotated[str, AfterValidator(_whole_bytes), one_of("dtype", WHOLE_DTYPES)]
-OperandDtype = Annotated[str, one_of("dtype", DTYPES)]
+Dtype = Annotated[str, AfterValidator(_called_otherwise), AfterValidator(_whole_bytes), one_of("dtype", WHOLE_DTYPES)]
+OperandDtype = Annotated[str, AfterValidator(_called_otherwise), one_of("dtype", DTYPES)]
 Layout = Annotated[str, one_of("layout", LAYOUTS)]
 Activation = Annotated[str, one_of("activation", ACTIVATIONS)]
 Scaling = Annotated[str, one_of("scaling", SCALINGS)]

@@ -133,14 +133,13 @@ def _index(value: Any) -> Any:
         )
     if len(value) != 2:
         raise validator_error("wrong_length", f"a range has two bounds, as in [0, 64], not {len(value)}")
-    return [str(one) if isinstance(one, int) and not isinstance(one, bool) else _bound(one) for one in value]
+    if any(isinstance(one, bool) or not isinstance(one, int | str) for one in value):
+        wrong = next(one for one in value if isinstance(one, bool) or not isinstance(one, int | str))
+        raise validator_error("wrong_type", f"{describe_value(wrong)} is not a bound{_BOUND}")
+    return [str(one) for one in value]
 
 
-def _bound(value: Any) -> str:
-    if not isinstance(value, str) or parse_size(value.removeprefix("-")) is None:
-        shown = f"`{value}`" if isinstance(value, str) else describe_value(value)
-        raise validator_error("invalid_size", f"{shown} is not a bound: write an integer, or a size expression")
-    return value
+_BOUND = ": write an integer, or a size expression"
 
 
 Values = Annotated[str, AfterValidator(ValuesCheck())]
@@ -195,6 +194,8 @@ def _bounds(
 ) -> tuple[str, ...]:
     if isinstance(index, list):
         for at, bound in enumerate(index):
+            if parse_size(bound.removeprefix("-")) is None:
+                problems.at_value((*place, at), "invalid-size", f"`{bound}` is not a bound{_BOUND}")
             for name in dict.fromkeys(names_in(bound.removeprefix("-"))):
                 if name not in known:
                     message = f"unknown size `{name}`; {did_you_mean(name, known)}known: {join_names(known)}"
@@ -218,8 +219,7 @@ def _bounds(
     number = {"rows": 0, "columns": len(sizes) - 1}.get(word, -1) if axis is None else int(axis)
     if number >= len(sizes) or (word == "columns" and number == 0):
         axes = f"{name} has {len(sizes)} {'axis' if len(sizes) == 1 else 'axes'}"
-        problems.at_value(
-            place, "unknown-axis", f"there are no {word or f'axis {axis}'} of {name}: {axes}, counted from 0"
-        )
+        missing = f"is no axis {axis}" if word is None else f"are no {word}"
+        problems.at_value(place, "unknown-axis", f"there {missing} of {name}: {axes}, counted from 0")
         return ()
     return "0", sizes[number]
