@@ -25,7 +25,8 @@ _NAMES: Mapping[str, str] = {
 }
 
 _SPELLED: Mapping[str, str] = {
-    "short int": "int16_t", "unsigned short": "uint16_t", "signed char": "int8_t", "unsigned char": "uint8_t", "unsigned int": "uint32_t", "signed int": "int32_t",
+    "short int": "int16_t", "unsigned short": "uint16_t", "signed char": "int8_t", "unsigned char": "uint8_t",
+    "unsigned int": "uint32_t", "signed int": "int32_t",
     "unsigned long": "uint64_t", "long int": "int64_t", "long long": "int64_t", "long long int": "int64_t",
     "unsigned long long": "uint64_t", "unsigned long int": "uint64_t", "unsigned long long int": "uint64_t",
 }  # fmt: skip
