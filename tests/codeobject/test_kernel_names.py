@@ -199,7 +199,7 @@ def test_names_with_their_scopes() -> None:
     ("name", "arguments", "expected"),
     [
         ("scale", ("_Float16", "8"), ["_ZN2ns5scaleIDF16_Li8EEEvPT_"]),
-        ("scale", ("float", "8"), ["_ZN2ns5scaleIfLi8EEEvPT_"]),
+        ("scale", ("n / 8", "256", "float", "8"), ["_ZN2ns5scaleIfLi8EEEvPT_"]),
         ("scale", ("other",), ["_ZN2ns5scaleIfLi8EEEvPT_", "_ZN2ns5scaleIDF16_Li8EEEvPT_"]),
         ("add", ("4",), ["_Z3addPf"]),
         ("", (), []),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
 
 from ckwatch.codeobject.demangle import NameNode, NameNodeKind, NamePool, demangle, full_name, joined, last_name
 
@@ -73,18 +74,18 @@ def is_helper(symbol: str) -> bool:
 
 
 def own_kernels(symbols: Sequence[str], name: str, arguments: Sequence[str]) -> list[str]:
-    """The kernels with a name and, as far as they can be told from each other, template arguments."""
+    """The kernels with a name, and of these those of which most template arguments in a row are among `arguments`."""
     found: dict[str, int] = {}
+    wanted = [text.lstrip("_") for text in arguments]
     for symbol in symbols:
         try:
             kernel = demangle(symbol, NamePool()).children[0]
         except ValueError:
             continue
         if last_name(kernel) == name:
-            given = zip(kernel.children[1:] if kernel.kind is NameNodeKind.TEMPLATE else (), arguments, strict=False)
-            found[symbol] = sum(
-                node.size <= _LONGEST and full_name(node).lstrip("_") == text.lstrip("_") for node, text in given
-            )
+            nodes = kernel.children[1:] if kernel.kind is NameNodeKind.TEMPLATE else ()
+            given = [full_name(node).lstrip("_") if node.size <= _LONGEST else _LEFT_OUT for node in nodes]
+            found[symbol] = SequenceMatcher(None, given, wanted, autojunk=False).find_longest_match().size
     most = max(found.values(), default=0)
     return [symbol for symbol, number in found.items() if number == most]
 

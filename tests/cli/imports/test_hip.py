@@ -238,6 +238,13 @@ void f(int rows) { split<<<rows, 64>>>(y, x, n, a, s1, s2); }
     assert len(list(load_workspace(Path.cwd()).units)) == 1
 
 
+def test_an_integer_that_is_0_is_no_size(source: Path) -> None:
+    run(str(source), "add", "--set", "size=0")
+    (unit,) = load_workspace(Path.cwd()).units
+    assert "size" not in unit.kernel.operation.sizes
+    assert unit.instance.parameters["size"] == 0
+
+
 def test_an_input_may_be_made_absent_by_hand(source: Path) -> None:
     run(str(source), "scale", "--set", "T=float")
     text = Path("templates/scale.hip.j2").read_text()

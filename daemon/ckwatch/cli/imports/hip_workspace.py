@@ -252,7 +252,8 @@ def _add_parameter(
     if one.pointers == 1 and one.plain:
         _add_tensor(plan, kernel, one, name, kind)
     elif one.pointers == 0 and one.plain and is_size(kind):
-        if not _NUMBER.fullmatch(plan.answers.get(one.name, "0")):
+        given = plan.answers.get(one.name, "1")
+        if given == "0" or not _NUMBER.fullmatch(given):  # 0 is no size, and turns off what it is a step or offset of
             _add_expression(plan, replace(one, default=plan.answers[one.name]), name)
         elif one.default is not None and _NUMBER.fullmatch(one.default):
             _add_expression(plan, one, name)
