@@ -23,7 +23,14 @@ from ckwatch_lsp.figures.anchors import FigureAnchors
 from ckwatch_lsp.figures.freshness import figures_freshness
 from ckwatch_lsp.figures.labels import MARKS, profile_lens
 from ckwatch_lsp.figures.pages import markdown, plain
-from ckwatch_lsp.figures.profile_notes import LineHeat, LineNote, TemplateProfile, line_page, template_profile
+from ckwatch_lsp.figures.profile_notes import (
+    LineHeat,
+    LineNote,
+    TemplateProfile,
+    hint_message,
+    line_page,
+    template_profile,
+)
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
@@ -273,18 +280,20 @@ def lost_at_lines(session: Session, profiles: LineProfiles, path: str) -> list[t
                 )
             )
         if note.hint is not None:
-            pattern, related = note.hint.pattern, session.capabilities.related
+            pattern, related, message = note.hint.pattern, session.capabilities.related, hint_message(note.hint)
+            at = types.Location(document.uri, where)
+            if not note.hint.in_template:
+                start = types.Position(note.hint.line, 0)
+                at = types.Location(session.uri_at(note.hint.path), types.Range(start, start))
             found.append(
                 types.Diagnostic(
                     where,
-                    f"{note.hint.message}. {pattern}" if pattern and not related else note.hint.message,
+                    f"{message}. {pattern}" if pattern and not related else message,
                     severity=types.DiagnosticSeverity.Hint,
                     code=f"profile/{note.hint.kind}",
                     source=SOURCE,
-                    related_information=[
-                        types.DiagnosticRelatedInformation(types.Location(document.uri, where), pattern)
-                    ]
-                    if pattern and related
+                    related_information=[types.DiagnosticRelatedInformation(at, pattern or note.hint.text)]
+                    if related and (pattern or not note.hint.in_template)
                     else None,
                 )
             )

@@ -78,7 +78,8 @@ class KnownLine:
 
 def template_profile(profile: UnitProfile, path: str) -> TemplateProfile:
     """The profile at the template at `path`; runs in a thread."""
-    hints = {hint.line: hint for hint in profile.hints if hint.in_template and hint.path == path}
+    own = {hint.line: hint for hint in profile.hints if hint.in_template and hint.path == path}
+    hints = _of_calls(profile, path) | own
     changes = {one.line: one for one in profile.changes if one.in_template and one.path == path and not one.gone}
     lines: dict[int, KnownLine] = {}
     for kernel in profile.kernels:
@@ -103,6 +104,25 @@ def template_profile(profile: UnitProfile, path: str) -> TemplateProfile:
     )
 
 
+def _of_calls(profile: UnitProfile, path: str) -> dict[int, ProfileHint]:
+    """By line of the template, the largest loss at a line of a header that was called there."""
+    found: dict[int, ProfileHint] = {}
+    in_headers = [hint for hint in profile.hints if not hint.in_template]
+    for kernel in profile.kernels if in_headers else ():
+        places = {(line.path, line.line): number for number, line in enumerate(kernel.lines) if not line.in_template}
+        for hint in in_headers:
+            number = places.get((hint.path, hint.line))
+            callers = {one for chain in kernel.chains if number in chain for one in chain}
+            for line in (kernel.lines[one] for one in callers):
+                if line.in_template and line.path == path:
+                    found.setdefault(line.line, hint)
+    return found
+
+
+def _hint_words(hint: ProfileHint) -> str:
+    return hint.text if hint.in_template else f"{hint.text} in {_place(hint.path, hint.line).rpartition('/')[2]}"
+
+
 def _notes(profile: UnitProfile, lines: Mapping[int, KnownLine], changes: Mapping[int, LineChange]) -> list[LineNote]:
     """The lines that matter: first where something is lost or costs more than before, then what else changed, then
     those with many instructions."""
@@ -117,7 +137,7 @@ def _notes(profile: UnitProfile, lines: Mapping[int, KnownLine], changes: Mappin
         if change is not None and (worse or known.hint is None):
             label = f"{change.texts[0]} {since(profile)}"
         else:
-            label = f"{100 * known.share:.0f} % of instructions" if known.hint is None else known.hint.text
+            label = f"{100 * known.share:.0f} % of instructions" if known.hint is None else _hint_words(known.hint)
         rank = 0 if known.hint is not None or worse else 1 if change is not None else 2
         ranked.append((rank, -known.share, LineNote(line, label, known.hint, known.change if worse else "")))
     ranked.sort(key=lambda one: one[:2])
@@ -189,7 +209,7 @@ def line_page(profiles: Sequence[tuple[str, TemplateProfile]], line: int) -> lis
     hint, waits = first.hint, ", ".join(first.line.total.waits)
     classes = ", ".join(f"{number:,} {kind}" for kind, number in first.line.total.mix.items())
     said = (
-        "" if hint is None else hint.message,
+        "" if hint is None else hint_message(hint),
         "" if hint is None else hint.pattern,
         first.change,
         f"instructions: {classes}" if classes else "",
@@ -202,6 +222,11 @@ def line_page(profiles: Sequence[tuple[str, TemplateProfile]], line: int) -> lis
         PageTable(("instance", *COLUMNS[:-1]), tuple(row[:-1] for row in rows)),
         *(PageLine(text) for text in said if text),
     ]
+
+
+def hint_message(hint: ProfileHint) -> str:
+    """What is lost, with the place in a header."""
+    return hint.message if hint.in_template else f"{_place(hint.path, hint.line)}: {hint.message}"
 
 
 def counted_words(profile: UnitProfile, kernel: KernelProfile) -> str:

@@ -161,6 +161,19 @@ async def test_a_pattern_is_part_of_the_message_where_nothing_is_related() -> No
         assert lost.message.endswith(f". {pattern_of(PATTERN, reads=True)}")
 
 
+async def test_a_loss_in_a_header_leads_there() -> None:
+    async with desk(replace(ABLE, related=True)) as made:
+        kernel = at("/ws/templates/k.hip.j2", profile_with(line_figures(), COLUMN))
+        called, inner = kernel.lines
+        inner = replace(inner, path="/ck/gemm.hpp", line=254, in_template=False)
+        uri, _ = await opened(made, replace(kernel, lines=(called, inner), chains=((1, 0),)))
+        await shown(made, uri)
+        (lost,) = made.session.information("/ws/templates/k.hip.j2")
+        (related,) = lost.related_information or ()
+        assert (lost.range.start.line, related.message) == (0, "32-way LDS conflict")
+        assert (related.location.uri, related.location.range.start.line) == ("file:///ck/gemm.hpp", 254)
+
+
 def heat_of(made: Desk) -> list[list[tuple[int, int]]]:
     """Lines and levels of each notification."""
     told: list[Any] = [call[2] for call in made.editor.calls if call[:2] == ("notify", HEAT)]

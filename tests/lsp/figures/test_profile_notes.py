@@ -54,6 +54,19 @@ def test_what_changed_is_said_unless_what_is_lost_got_better(before: object, aft
     assert dict(found)[1] == expected
 
 
+def in_header(kernel: KernelProfile) -> KernelProfile:
+    """Its second line is one of a header, which the first calls."""
+    called, inner = kernel.lines[:2]
+    lines = (replace(called, total=kernel.total), replace(inner, path="/ck/gemm.hpp", line=254, in_template=False))
+    return replace(kernel, lines=lines, chains=((1, 0),))
+
+
+def test_a_loss_in_a_header_stands_at_the_line_that_calls_it() -> None:
+    known = template_profile(profile(in_header(profile_with(figures(), COLUMN))), PATH)
+    assert [(note.line, note.label) for note in known.notes] == [(0, "32-way LDS conflict in gemm.hpp:255")]
+    assert "/ck/gemm.hpp:255: 32-way LDS conflict: lanes" in plain(line_page([("one", known)], 0))
+
+
 def test_a_change_of_what_hardly_counts_is_not_said() -> None:
     rest, now, before = (figures(issued=issued, lanes=64 * issued) for issued in (1000, 10, 8))
     assert dict(notes(profile_with(rest, now), profile_with(rest, before))).keys() == {0}

@@ -171,7 +171,7 @@ def _file_of(trial: Trial) -> DerivedFile[KeptProfile]:
 def _kept_of(kernels: Sequence[KernelProfile], overlays: dict[str, str]) -> KeptProfile:
     """Blocks: it reads the templates that have no unsaved text."""
     return KeptProfile(
-        kernels=tuple(replace(kernel, loops=(), stacks=(), instructions=()) for kernel in kernels),
+        kernels=tuple(replace(kernel, loops=(), stacks=(), chains=(), instructions=()) for kernel in kernels),
         texts=dict(_texts(kernels, overlays)),
     )
 
