@@ -147,6 +147,14 @@ async def test_what_differs_from_another_unit() -> None:
     assert "changes" not in named(await profile.show(feed, {"unit": ONE}))
 
 
+async def test_a_unit_that_is_not_emulated_says_so() -> None:
+    client = ProfilingClient(profile_with(CONFLICT))
+    feed = feed_of(unit_row("k/host@host"), client=client)
+    assert await profile.profile(feed, {}) == "k/host@host is not profiled: host is not emulated"
+    assert client.asked == []
+    assert list(named(await profile.show(feed, {}))) == ["unit", "not"]
+
+
 async def test_an_earlier_build_that_was_not_profiled_is_said_to_be_none() -> None:
     feed = feed_of(unit_row(ONE), client=ProfilingClient(profile_with(CONFLICT)))
     await profile.profile(feed, {"against": "previous"})

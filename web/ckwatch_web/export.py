@@ -53,9 +53,15 @@ class Page:
         return f"{self.stem}.html"
 
 
-def pages(kernels: list[str], units: list[str]) -> Iterator[Page]:
-    """All pages: each view once, those of a kernel or a unit once for each."""
+ON_REQUEST = {"compile-time": "trace", "profile": "profile"}
+"""Actions of views that show more, or anything, once something was executed; `--traces` asks for it."""
+
+
+def pages(kernels: list[str], units: list[str], *, traces: bool = False) -> Iterator[Page]:
+    """All pages: each view once, those of a kernel or a unit once for each; with `traces` those of profiles, too."""
     for view in VIEWS.values():
+        if view.name == "profile" and not traces:
+            continue
         if view.name in OF_KERNELS:
             yield from (Page(view.name, {"kernel": kernel}, f"{view.title}: {kernel}") for kernel in kernels)
         elif view.name in OF_UNITS:
@@ -68,7 +74,8 @@ async def export(
     client: Client, target: Path, units: Sequence[str], *, chosen: bool, traces: bool
 ) -> tuple[int, list[str]]:
     """Write the views of `units` as files into the folder `target`: how many, and what was wrong with those that say so
-    instead. Without being `chosen`, the first MOST_UNITS have pages. `traces`: compile each for its trace.
+    instead. Without being `chosen`, the first MOST_UNITS have pages. `traces`: compile each for its trace, and
+    profile it.
 
     Raises CkwatchError where nothing can be written.
     """
@@ -82,14 +89,14 @@ async def export(
             while feed.workspace is None or feed.workspace.busy:
                 await feed.changed(feed.revision)
         kernels = sorted({feed.units[unit].kernel for unit in units if unit in feed.units})
-        todo = list(pages(kernels, list(units if chosen else units[:MOST_UNITS])))
+        todo = list(pages(kernels, list(units if chosen else units[:MOST_UNITS]), traces=traces))
         first = {one.view: one for one in reversed(todo)}
         menu = [(VIEWS[name].title, first[name].file) for name in VIEWS if name in first]
         alike = {name: [(one.name, one.file) for one in todo if one.view == name] for name in first}
         failed = []
         for one in todo:
-            trace = traces and one.view == "compile-time"
-            failed += await _write(feed, target, one, menu, alike[one.view], trace=trace)
+            action = ON_REQUEST.get(one.view) if traces else None
+            failed += await _write(feed, target, one, menu, alike[one.view], action=action)
         tasks.cancel_scope.cancel()
     return len(todo), failed
 
@@ -101,13 +108,13 @@ async def _write(
     menu: Sequence[tuple[str, str]],
     others: Sequence[tuple[str, str]],
     *,
-    trace: bool,
+    action: str | None,
 ) -> list[str]:
-    """Write a view; what is wrong with it."""
+    """Write a view, after an action of it; what is wrong with it."""
     view, wrong = VIEWS[one.view], []
     try:
-        if trace:
-            await view.actions["trace"](feed, one.query)
+        if action is not None:
+            await view.actions[action](feed, one.query)
         content = await view.show(feed, one.query)
     except CkwatchError as error:
         wrong.append(f"{one.name}: {error.message}")

@@ -633,7 +633,7 @@ RUNNING = (
         "Open a page that shows what is fast and what changed",
         PATTERNS,
         value("--export", "DIR", "write the views of these units into DIR as HTML", type=Path),
-        flag("--traces", "--export with where the compile time of each unit goes"),
+        flag("--traces", "--export with where the compile time and the work of each unit go"),
         flag("--allow-changes", "let the page build, time, verify, tune and cancel"),
         value("--port", "PORT", "on this port (default: any that is free)", type=port, default=0),
         flag("--no-open", "print the address and open no browser"),

@@ -387,7 +387,10 @@ async def show(feed: Feed, query: Query) -> Content:
     profiled = kept_profiles(feed).get((row.id, shape.value, other.value))
     label = "Profile the unit" if profiled is None else "Profile again"
     blocks: list[Block] = [choice, shape, other, Action(key="profile", label=label, changes=False)]
-    if profiled is None:
+    if emulated_device(row.arch) is None:
+        text = f"Profiles are counted on an emulator, and {row.arch} is not emulated."
+        blocks = [choice, Note(key="not", text=text, kind="hint")]
+    elif profiled is None:
         text = (
             "“Profile the unit” has the emulator execute some workgroups of a launch, counts what each instruction"
             " does, and compiles the device code once more for its source lines. It takes seconds to a minute."
@@ -403,6 +406,8 @@ async def profile(feed: Feed, query: Query) -> str:
     row = feed.units.get(chosen_unit(feed, query))
     if row is None:
         raise CkwatchError("there is no such unit")
+    if emulated_device(row.arch) is None:
+        return f"{row.id} is not profiled: {row.arch} is not emulated"
     shape, against = query.get("shape") or USUAL, query.get("against") or NOTHING
     found = await feed.client.profile(
         row.id, None if shape == USUAL else shape, against=None if against in (NOTHING, row.id) else against
