@@ -546,7 +546,7 @@ LOOKING = (
     ),
     command(
         "profile",
-        "Show where a kernel's work goes, line by line, without a GPU or on one",
+        "Show where a kernel's work goes, line by line",
         named("units", "unit", "UNIT", UNIT),
         value("--shape", "SHAPE", "execute it on SHAPE: a name, or sizes (M=64,N=64,K=128) (default: the first)"),
         value("--device", "DEVICE", "sample it on DEVICE (hip:0, cuda:0) with its vendor's profiler, rocprofv3 or ncu"),

@@ -53,7 +53,8 @@ def _sampled(found: UnitDeviceProfile) -> ImportedProfile:
 
 
 def _counted_lines(found: UnitProfile, by: str, top: int, root: str) -> Iterator[tuple[str, str]]:
-    yield f"{found.unit}, {_shape(found)}, counted ({device_words(found.device)}): {NOT_TIMES}", "bold"
+    named = ", ".join(filter(None, (found.unit, _shape(found))))
+    yield f"{named}, counted ({device_words(found.device)}): {NOT_TIMES}", "bold"
     if found.failure:
         yield f"{INDENT}the launch did not end as it should: {found.failure}", "yellow"
     for kernel in found.kernels:

@@ -215,6 +215,7 @@ def line_page(profiles: Sequence[tuple[str, TemplateProfile]], line: int) -> lis
         f"instructions: {classes}" if classes else "",
         f"waits for {waits}" if waits else "",
         first.loops,
+        sampled_words(profile, first.line),
         counted_words(profile, first.kernel),
     )
     return [
@@ -227,6 +228,25 @@ def line_page(profiles: Sequence[tuple[str, TemplateProfile]], line: int) -> lis
 def hint_message(hint: ProfileHint) -> str:
     """What is lost, with the place in a header."""
     return hint.message if hint.in_template else f"{_place(hint.path, hint.line)}: {hint.message}"
+
+
+def sampled_words(profile: UnitProfile, line: ProfiledLine) -> str:
+    """What a tool saw of a line on a real device; empty where there is nothing."""
+    found = profile.on_device
+    if found is None:
+        return ""
+    weight = next((one for one in found.lines if (one.path, one.line) == (line.path, line.line)), None)
+    if weight is None or not weight.weight:
+        return ""
+    taken = [
+        found.source,
+        found.device,
+        f"build {found.artifact_key[:8]}",
+        *["of another build"] * bool(found.other_build),
+    ]
+    waits = ", ".join(f"{100 * count / weight.weight:.0f} % {name}" for name, count in list(weight.stalls.items())[:3])
+    share = f"{100 * weight.weight / found.total:.1f} % of {found.total:,} {found.weighed_by}"
+    return f"sampled ({', '.join(filter(None, taken))}): {share}" + (f", not issued: {waits}" if waits else "")
 
 
 def counted_words(profile: UnitProfile, kernel: KernelProfile) -> str:

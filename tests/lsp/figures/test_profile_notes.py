@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from ckwatch.model.device_profiles import LineWeight
 from ckwatch.model.instruction_counts import InstructionCounts
 from ckwatch.model.profiles import KernelProfile, ProfiledInstruction, ProfiledLoop
+from ckwatch.wire.analysis import UnitDeviceProfile, UnitProfile
 from ckwatch_lsp.figures.pages import plain
 from ckwatch_lsp.figures.profile_notes import MOST_LINES, line_page, profile_page, summary, template_profile
 from codeobject.test_profile import figures, product_profile, profile_with
@@ -113,3 +115,27 @@ def test_the_whole_profile_lists_lines_and_loops() -> None:
     assert "data/isa/templates/product.hip.j2:18".rpartition("data/")[2] in text
     assert "rounds, the main loop" in text
     assert "counted on 2 of 16 workgroups" in text
+
+
+def test_what_a_device_saw_of_a_line_is_beside_its_counts() -> None:
+    line = LineWeight(
+        path=PATH, line=0, weight=30, issued=6, executed=0, stalls={"waitcnt": 18, "barrier wait": 6}, instructions=2
+    )
+    sampled = UnitDeviceProfile(
+        unit="k/one@gfx942", artifact_key="0123456789ab", source="rocprofv3, hip:0", device="AMD Instinct MI300X",
+        method="PC sampling, stochastic", weighed_by="samples", shape_name="small", total=120, lines=(line,),
+    )  # fmt: skip
+    counted = profile(profile_with(COLUMN))
+    words = "sampled (rocprofv3, hip:0, AMD Instinct MI300X, build 01234567): 25.0 % of 120 samples, not issued: "
+    assert said_of_line(counted.model_copy(update={"on_device": sampled})).count(
+        f"{words}60 % waitcnt, 20 % barrier wait"
+    )
+    other = sampled.model_copy(update={"other_build": "1 of 2 samples are of others"})
+    assert "build 01234567, of another build)" in said_of_line(counted.model_copy(update={"on_device": other}))
+    elsewhere = sampled.model_copy(update={"lines": (replace(line, line=7),)})
+    assert "sampled" not in said_of_line(counted.model_copy(update={"on_device": elsewhere}))
+    assert "sampled" not in said_of_line(counted)
+
+
+def said_of_line(found: UnitProfile) -> str:
+    return plain(line_page([("one", template_profile(found, PATH))], 0))

@@ -42,6 +42,7 @@ from ckwatch.model.targets import DEVICE_KINDS, Language, language_of
 from ckwatch.render.outcome import Rendered
 from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.system.python_process import module_environment
+from ckwatch.system.user_files import read_file
 from ckwatch.wire.analysis import UnitDeviceProfile
 from ckwatch.workspace.array_files import array_contents
 from ckwatch.workspace.shapes import find_shape
@@ -263,4 +264,7 @@ def _require_launch(folder: Path, problem: CkwatchError | None, name: str, done:
 
 
 def _text(file: Path) -> str:
-    return file.read_bytes().decode(errors="replace") if file.is_file() else ""
+    try:
+        return read_file(file).decode(errors="replace")
+    except OSError:
+        return ""
