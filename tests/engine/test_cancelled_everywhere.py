@@ -7,7 +7,6 @@ scenario gets through.
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import anyio
@@ -38,16 +37,16 @@ async def scenario(bench: Bench) -> None:
 
 def children() -> set[int]:
     """Processes that this one has started and that still run."""
-    found = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
-            except OSError:
-                continue
-            if int(parent) == os.getpid() and state != "Z":
-                found.add(int(entry.name))
-    return found
+    pids = [pid for each in Path("/proc/self/task").glob("*/children") for pid in each.read_text().split()]
+    return {int(pid) for pid in pids if not has_ended(pid)}
+
+
+def has_ended(pid: str) -> bool:
+    """Return True of a process that has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def cancelled_at(bench: Bench, number: int) -> bool:
