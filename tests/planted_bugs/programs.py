@@ -131,8 +131,7 @@ def can_be_found(kernel: str, arch: str) -> bool:
 
 
 def run_program(program: Program, arch: str) -> Run:
-    """Compile and emulate a program, on one thread: what two threads do in the very same moment can be missed. Raises
-    subprocess.TimeoutExpired after `LIMIT_S` seconds."""
+    """Compile and emulate a program on several threads. Raises subprocess.TimeoutExpired after `LIMIT_S` seconds."""
     flags = "--flags=-O2 -gline-tables-only"
     command = [sys.executable, "-m", "ckwatch", "emulate", "--arch", arch, flags, str(program.path)]
     ended = subprocess.run(
@@ -142,7 +141,7 @@ def run_program(program: Program, arch: str) -> Run:
         text=True,
         timeout=LIMIT_S,
         check=False,
-        env=os.environ | {"CKWATCH_EMULATOR_THREADS": "1"},
+        env=os.environ | {"CKWATCH_EMULATOR_THREADS": "3"},
     )
     found = re.compile(
         rf"^\S*{re.escape(program.path.name)}:(\d+):\d+: error: ([\w:]+): .*\[verify/([\w-]+)\]$", re.MULTILINE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -9,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from ckwatch.cli import main
+from ckwatch.cli.emulate import REPORT_VARIABLE
 from ckwatch.compile.toolchain.discover import discover
+from ckwatch.verification.device import ARCH_VARIABLE, OBJDUMP_VARIABLE
 from ckwatch.verification.library import SOURCES
+from helpers import hip_compiles
 
 CASES = Path(__file__).parents[1] / "cases"
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(600)]
@@ -56,3 +61,23 @@ def test_graphs_and_cooperative_launches_run(tmp_path: Path, capfd: pytest.Captu
     said = capfd.readouterr()
     assert said.out == "done\n"
     assert said.err in ("", "Building the emulator (once) …\n")
+
+
+def test_accesses_in_the_same_moment_are_found_on_several_threads(library: Path, tmp_path: Path) -> None:
+    """Each of 300 launches has 64 races, in whatever order the two threads come there; the right twin has none."""
+    toolchain, report = discover(), tmp_path / "report"
+    text = (CASES / "same_moment.hip").read_text()
+    program = hip_compiles.compiled(text, toolchain, "--offload-arch=gfx942", *toolchain.link_arguments)
+    environment = {
+        "LD_LIBRARY_PATH": str(library.parent),
+        "CKWATCH_EMULATOR_THREADS": "3",
+        ARCH_VARIABLE: "gfx942",
+        OBJDUMP_VARIABLE: str(toolchain.objdump),
+        REPORT_VARIABLE: str(report),
+    }
+    subprocess.run([program], env=os.environ | environment, check=True)
+    found = [json.loads(line) for line in report.read_text().splitlines()]
+    assert {(one["kind"], one["kernel"], one["count"]) for one in found} == {
+        ("memory-race", "_Z10both_writePiS_", 300 * 64),
+        ("memory-race", "_Z9one_readsPiS_", 300 * 64),
+    }

@@ -140,7 +140,7 @@ void memory_atomic(Wave *w, const Instruction *i, const Places *p, uint32_t deta
       uint64_t other = second ? lane_data(w, data + words, lane, bytes) : 0;
       bool ordered = w->group->order && at != ordered_at;
       ordered_at = at;
-      if (ordered) order_before_atomic(w, at, operation);
+      if (ordered) order_before_atomic(w, region, at, operation);
       old = exchange(w->launch, at, operation, bytes, lane_data(w, data, lane, bytes), other);
       if (ordered)
         order_atomic(w, i, region, at, operation, bytes, operation != CMPSWAP || old == other, result >= 0, (int)lane);

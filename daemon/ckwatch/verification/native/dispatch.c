@@ -582,7 +582,7 @@ void run_launch(Launch *launch, Choice choice, LaunchCounts *counts) {
   launch->watched = is_watching();
   uint64_t threads = thread_count();
   if (threads > work.computed) threads = work.computed;
-  begin_ordering(launch, work.computed);
+  begin_ordering(launch, work.computed, threads);
   pthread_t others[256];
   uint64_t started = 0;
   while (started + 1 < threads && pthread_create(&others[started], NULL, work_on, &work) == 0) started++;

@@ -1,7 +1,7 @@
 /* Races between the workgroups of a launch, by what happens before what, whatever the schedule.
  *
  * Each workgroup has a clock, which goes on at the first write after a wait. Each dword of memory has the last write
- * and two reads: by which workgroup, when, by which instruction. An access that another workgroup's one is not
+ * and two reads: by which workgroup, when, by which instruction; sixteen that are read together have two in common. An access that another workgroup's one is not
  * ordered before is a race if one of them writes another value than is there. An atomic operation publishes, for its
  * address, what its workgroup has released and what it has acquired; a workgroup that reads that address atomically
  * takes it over with the next invalidation of its caches, as "Memory Model" of LLVM's AMDGPUUsage implements acquire and
@@ -52,12 +52,17 @@ static inline uint32_t clock_in(Access a) { return (uint32_t)(a >> CLOCK_SHIFT) 
 static inline uint32_t site_in(Access a) { return (uint32_t)(a >> SITE_SHIFT) & MOST_SITES; }
 static inline unsigned mask_in(Access a) { return a >> MASK_SHIFT & 15; }
 
-/* Threads of the emulator overtake each other here, and the last one counts. */
+/* Under the lock of its page. */
 static inline Access seen(const Access *a) { return __atomic_load_n(a, __ATOMIC_RELAXED); }
 static inline void set(Access *a, Access value) { __atomic_store_n(a, value, __ATOMIC_RELAXED); }
 
+enum { BLOCK = 16 /* dwords, from a multiple of it on */, SLOTS = 2 };
+typedef Access Reads[SLOTS]; /* the first one, and the last by another */
+
 struct RegionAccesses {
-  Access *writes, (*reads)[2]; /* by dword: the last write; of reads the first one, and the last by another */
+  Access *writes; /* by dword: the last one */
+  Reads *reads;   /* by dword */
+  Reads *blocks;  /* by block: reads of all of its dwords */
   uint64_t first_word;
   size_t words, mapped;
   _Atomic uint32_t generation;
@@ -160,6 +165,8 @@ struct GroupOrder {
   pthread_mutex_t lock; /* of `acquired`, which only the workgroup's own thread changes */
   uint32_t id[3];
   uint32_t group, now, all, past_caches, reads, written_back;
+  _Atomic uint32_t waits_for; /* the group whose store it waits for, or 0 */
+  _Atomic bool *held;         /* the lock of a page, or NULL */
   bool waited; /* nothing was written since */
   bool has_read; /* since it told of anything */
   _Atomic bool is_storing; /* accesses are noted, and memory is about to change */
@@ -180,6 +187,7 @@ struct Ordering {
   uint32_t before, generation; /* the numbers of workgroups begin after this one */
   uint64_t count;
   GroupOrder *groups;
+  bool is_alone; /* on one thread */
   Shard shards[SHARDS];
   _Atomic uint8_t *reads_ahead; /* by site */
   pthread_mutex_t lock;         /* of doubts */
@@ -191,13 +199,14 @@ struct Ordering {
 static pthread_mutex_t numbers_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t last_number, generation;
 
-void begin_ordering(Launch *launch, uint64_t workgroups) {
+void begin_ordering(Launch *launch, uint64_t workgroups, uint64_t threads) {
   launch->ordering = NULL;
   if (!launch->checked || workgroups < 2 || workgroups >= MOST_GROUPS) return;
   Ordering *o = calloc(1, sizeof *o);
   if (!o) abort();
   o->launch = launch;
   o->count = workgroups;
+  o->is_alone = threads < 2;
   o->groups = calloc(workgroups, sizeof *o->groups);
   o->reads_ahead = calloc(launch->code->count + 1, 1);
   if (!o->groups || !o->reads_ahead) abort();
@@ -353,6 +362,34 @@ void end_ordering(Launch *launch) {
   free(o);
 }
 
+/* ---- Locks of pages ---------------------------------------------------------------------------------------------- */
+/* Of two threads that access a place, one sees what the other has noted: to look at what is noted and to note one's own
+ * access is one step. A workgroup holds one lock at most, and none while it waits for another one. */
+enum { PAGE = 1024 /* dwords */, LOCKS = 1024 };
+static struct {
+  alignas(64) _Atomic bool taken;
+} locks[LOCKS];
+
+static NO_INLINE void take_lock(_Atomic bool *lock) {
+  enum { PATIENCE = 100 };
+  for (int n = 0; atomic_load_explicit(lock, memory_order_relaxed) || atomic_exchange_explicit(lock, true, memory_order_acquire); n++)
+    if (n >= PATIENCE) sched_yield();
+}
+
+static inline void let_go(GroupOrder *g) {
+  if (!g->held) return;
+  atomic_store_explicit(g->held, false, memory_order_release);
+  g->held = NULL;
+}
+
+static inline void hold(GroupOrder *g, uint64_t word) {
+  _Atomic bool *lock = &locks[word / PAGE % LOCKS].taken;
+  if (g->ordering->is_alone || g->held == lock) return;
+  let_go(g);
+  if (atomic_exchange_explicit(lock, true, memory_order_acquire)) take_lock(lock);
+  g->held = lock;
+}
+
 /* ---- Accesses of a region ---------------------------------------------------------------------------------------- */
 static NO_INLINE RegionAccesses *new_accesses(const Ordering *o, const Region *region) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -364,11 +401,13 @@ static NO_INLINE RegionAccesses *new_accesses(const Ordering *o, const Region *r
     a->generation = UINT32_MAX; /* without room nothing is kept */
     a->first_word = region->base / 4;
     a->words = (region->base + region->size - 1) / 4 - a->first_word + 1;
-    a->mapped = 3 * a->words * sizeof(Access);
+    uint64_t blocks = (a->first_word + a->words - 1) / BLOCK - a->first_word / BLOCK + 1;
+    a->mapped = a->words * sizeof(Access) + (a->words + blocks) * sizeof(Reads);
     a->writes = mmap(NULL, a->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (a->writes != MAP_FAILED) {
       a->generation = o->generation;
-      a->reads = (Access(*)[2])(a->writes + a->words);
+      a->reads = (Reads *)(a->writes + a->words);
+      a->blocks = a->reads + a->words;
       madvise(a->writes, a->mapped, MADV_NOHUGEPAGE); /* of a large region little is touched */
     }
     ((Region *)region)->accesses = a;
@@ -442,6 +481,16 @@ static inline bool is_read_atomically(const Ordering *o, const RegionAccesses *a
   return (is_of(o, first) && first & BY_ATOMIC) || (is_of(o, last) && last & BY_ATOMIC);
 }
 
+static inline uint64_t block_of(const RegionAccesses *a, uint64_t n) {
+  return (a->first_word + n) / BLOCK - a->first_word / BLOCK;
+}
+
+/* The k-th read of the n-th dword: its own, then its block's. */
+enum { READS = 2 * SLOTS };
+static inline Access read_of(const RegionAccesses *a, uint64_t n, unsigned k) {
+  return seen(k < SLOTS ? &a->reads[n][k] : &a->blocks[block_of(a, n)][k - SLOTS]);
+}
+
 /* ---- Reads ------------------------------------------------------------------------------------------------------- */
 static void note_read(const GroupOrder *g, RegionAccesses *a, uint64_t n, Access mine) {
   Access *at = &a->reads[n][!is_read_before(g, seen(&a->reads[n][0]), false)], there = seen(at);
@@ -462,14 +511,17 @@ static NO_INLINE void check_read(const Use *u, Access write, unsigned mask, bool
 
 static void acquire(GroupOrder *g, uint64_t word, Access write);
 
+static inline bool is_written(const GroupOrder *g, const RegionAccesses *a) { return a->written > g->ordering->before; }
+
 static inline void read_lane(Wave *w, const Instruction *i, RegionAccesses *a, uint64_t at, unsigned bytes, int lane,
-                             Access mine, bool written) {
+                             Access mine) {
   GroupOrder *g = w->group->order;
   const Access same = ~((Access)MOST_SITES << SITE_SHIFT | SAME_VALUE | IN_CACHE);
   for (uint64_t word = at / 4, last = (at + bytes - 1) / 4; word <= last; word++) {
     uint64_t n = word - a->first_word;
     Access now = mine | (Access)mask_of_word(word, at, bytes) << MASK_SHIFT;
-    if (written) {
+    hold(g, word);
+    if (is_written(g, a)) {
       Access write = seen(&a->writes[n]);
       if (is_foreign(g, write))
         check_read(&(Use){w, i, lane, at, bytes}, write, mask_in(now), mine & BY_ATOMIC);
@@ -479,7 +531,7 @@ static inline void read_lane(Wave *w, const Instruction *i, RegionAccesses *a, u
   }
 }
 
-/* Whole dwords, many at a time. Only what changes is written: other threads may be here, too. */
+/* Whole dwords, many at a time. */
 #ifdef __AVX512F__
 static inline __m512i each(uint64_t value) { return _mm512_set1_epi64((long long)value); }
 
@@ -489,7 +541,7 @@ static inline __mmask8 foreign_ones(const GroupOrder *g, __m512i accesses) {
 }
 #endif
 
-static inline bool any_foreign(const GroupOrder *g, const Access *a, unsigned count) {
+static inline bool any_foreign(const GroupOrder *g, const Access *a, uint64_t count) {
   bool foreign = false;
 #ifdef __AVX512F__
   __mmask8 found = 0;
@@ -500,11 +552,12 @@ static inline bool any_foreign(const GroupOrder *g, const Access *a, unsigned co
   return foreign;
 }
 
-/* Of whole dwords that no other workgroup writes, by a workgroup that has heard of no other: what most reads are. Where
- * none writes at all, any read at this time will do; else it is as note_read has it. */
-static inline void note_reads(const GroupOrder *g, RegionAccesses *a, uint64_t n, unsigned words, Access mine, bool written) {
-  const Access same = written ? ~((Access)MOST_SITES << SITE_SHIFT | SAME_VALUE | IN_CACHE) : ~0ull << CLOCK_SHIFT;
-  Access(*reads)[2] = &a->reads[n], (*end)[2] = reads + words;
+/* Of whole dwords or blocks that no other workgroup writes, by a workgroup that has heard of no other: what most reads
+ * are. Where none writes at all, any read at this time will do; else it is as note_read has it. */
+static inline void note_reads(const GroupOrder *g, Reads *reads, uint64_t count, Access mine, bool written) {
+  const Access same = written ? ~((Access)MOST_SITES << SITE_SHIFT | SAME_VALUE | IN_CACHE)
+                              : ~0ull << CLOCK_SHIFT | 15 << MASK_SHIFT | BY_ATOMIC;
+  Reads *end = reads + count;
 #ifdef __AVX512F__
   enum { FIRST = 0x55, SECOND = 0xaa };
   for (; reads + 4 <= end; reads += 4) {
@@ -522,32 +575,63 @@ static inline void note_reads(const GroupOrder *g, RegionAccesses *a, uint64_t n
   }
 }
 
-/* Chunks of lanes whose places follow each other, or are one, are as one. */
-static inline unsigned lanes_of_place(const Places *p, unsigned lane, unsigned bytes) {
-  uint64_t gaps = 0, apart = 0;
-  for (unsigned l = 0; l < CHUNK; l++) {
-    gaps |= p->at[lane + l] ^ (p->at[lane] + l * bytes);
-    apart |= p->at[lane + l] ^ p->at[lane];
+/* Of `count` dwords from the n-th on. False where another workgroup has written one. */
+static bool note_range(GroupOrder *g, RegionAccesses *a, uint64_t n, uint64_t count, Access mine) {
+  for (uint64_t here; count; n += here, count -= here) {
+    uint64_t word = a->first_word + n, first = -word % BLOCK, blocks;
+    here = count < PAGE - word % PAGE ? count : PAGE - word % PAGE;
+    first = first < here ? first : here;
+    blocks = (here - first) / BLOCK;
+    hold(g, word);
+    bool written = is_written(g, a);
+    if (written && any_foreign(g, a->writes + n, here)) return false;
+    note_reads(g, a->reads + n, first, mine, written);
+    if (blocks) note_reads(g, a->blocks + block_of(a, n + first), blocks, mine, written);
+    note_reads(g, a->reads + n + first + blocks * BLOCK, here - first - blocks * BLOCK, mine, written);
   }
-  return !gaps ? CHUNK : !apart ? 1 : 0;
+  return true;
 }
 
-static bool note_whole_reads(const GroupOrder *g, RegionAccesses *a, const Places *p, unsigned bytes, Access mine,
-                             bool written) {
-  uint64_t unaligned = 0;
-  unsigned together[LANES / CHUNK], words = bytes / 4;
-  for (int l = 0; l < LANES; l++) unaligned |= p->at[l];
-  if ((unaligned | bytes) & 3) return false;
-  for (unsigned l = 0; l < LANES; l += CHUNK) together[l / CHUNK] = lanes_of_place(p, l, bytes);
-  for (unsigned l = 0; written && l < LANES; l += CHUNK)
-    for (unsigned n = l; n < l + (together[l / CHUNK] ? 1 : CHUNK); n++)
-      if (any_foreign(g, &a->writes[p->at[n] / 4 - a->first_word], words * (together[l / CHUNK] ? together[l / CHUNK] : 1)))
-        return false;
+/* The lanes of `lanes` whose place is not behind that of the lane before, nor, of reads, the same; and those behind lanes
+ * that take no part. All places are multiples of 4, or it is 0. */
+static inline uint64_t first_of_runs(const Places *p, uint64_t lanes, unsigned bytes, bool reads) {
+  uint64_t first = 0, unaligned = bytes;
+  for (unsigned l = 0; l < LANES; l++) unaligned |= p->at[l];
+  if (unaligned & 3) return 0;
+#ifdef __AVX512F__
+  const __m512i step = each(bytes), same = each(reads ? 0 : bytes);
+  for (unsigned l = 0; l < LANES; l += 8) {
+    __m512i at = _mm512_loadu_si512(p->at + l);
+    __m512i before = l ? _mm512_loadu_si512(p->at + l - 1) : _mm512_alignr_epi64(at, at, 7);
+    __m512i behind = _mm512_sub_epi64(at, before);
+    first |= (uint64_t)(_mm512_cmpneq_epi64_mask(behind, step) & _mm512_cmpneq_epi64_mask(behind, same)) << l;
+  }
+#else
+  for (unsigned l = 1; l < LANES; l++) {
+    uint64_t behind = p->at[l] - p->at[l - 1];
+    first |= (uint64_t)(behind != bytes && !(reads && behind == 0)) << l;
+  }
+#endif
+  return (first | 1 | ~lanes << 1) & lanes;
+}
+
+/* Takes the first run of `left` away: returns its first lane, and in *last its last one. */
+static inline unsigned next_run(uint64_t *left, uint64_t lanes, unsigned *last) {
+  unsigned first = (unsigned)__builtin_ctzll(*left);
+  *left &= *left - 1;
+  uint64_t behind = (~lanes | *left) & ~1ull << first;
+  *last = behind ? (unsigned)__builtin_ctzll(behind) - 1 : LANES - 1;
+  return first;
+}
+
+static bool note_whole_reads(GroupOrder *g, RegionAccesses *a, const Places *p, unsigned bytes, Access mine) {
+  uint64_t left = first_of_runs(p, p->lanes, bytes, true);
+  if (!left) return false;
   mine |= 15 << MASK_SHIFT;
-  for (unsigned l = 0; l < LANES; l += CHUNK)
-    if (together[l / CHUNK]) note_reads(g, a, p->at[l] / 4 - a->first_word, words * together[l / CHUNK], mine, written);
-    else
-      for (unsigned n = l; n < l + CHUNK; n++) note_reads(g, a, p->at[n] / 4 - a->first_word, words, mine, written);
+  for (unsigned last; left;) {
+    unsigned first = next_run(&left, p->lanes, &last);
+    if (!note_range(g, a, p->at[first] / 4 - a->first_word, (p->at[last] + bytes - p->at[first]) / 4, mine)) return false;
+  }
   return true;
 }
 
@@ -555,17 +639,19 @@ void order_read(Wave *w, const Instruction *i, const Region *region, const Place
   GroupOrder *g = w->group->order;
   RegionAccesses *a = accesses_of(g->ordering, region);
   if (!a) return;
-  bool past_caches = passes_caches(w->launch, i), written = a->written > g->ordering->before;
+  bool past_caches = passes_caches(w->launch, i);
   g->has_read = true;
   Access mine = access_by(g, i, past_caches ? BY_ATOMIC : 0);
-  if (!past_caches && !g->acquired.count && lanes == p->lanes && note_whole_reads(g, a, p, bytes, mine, written)) return;
-  unsigned lane;
-  uint64_t before = 0;
-  FOR_LANES(lane, lanes) {
-    if (p->at[lane] == before) continue;
-    before = p->at[lane];
-    read_lane(w, i, a, before, bytes, (int)lane, mine, written);
+  if (past_caches || g->acquired.count || lanes != p->lanes || !note_whole_reads(g, a, p, bytes, mine)) {
+    unsigned lane;
+    uint64_t before = 0;
+    FOR_LANES(lane, lanes) {
+      if (p->at[lane] == before) continue;
+      before = p->at[lane];
+      read_lane(w, i, a, before, bytes, (int)lane, mine);
+    }
   }
+  let_go(g);
 }
 
 void order_scalar_read(Wave *w, const Instruction *i, const Region *region, uint64_t at, unsigned bytes) {
@@ -573,7 +659,8 @@ void order_scalar_read(Wave *w, const Instruction *i, const Region *region, uint
   RegionAccesses *a = accesses_of(g->ordering, region);
   if (!a) return;
   g->has_read = true;
-  read_lane(w, i, a, at, bytes, -1, access_by(g, i, 0), a->written > g->ordering->before);
+  read_lane(w, i, a, at, bytes, -1, access_by(g, i, 0));
+  let_go(g);
 }
 
 /* ---- Writes ------------------------------------------------------------------------------------------------------ */
@@ -590,15 +677,25 @@ static void begin_write(GroupOrder *g) {
 
 static void publish(GroupOrder *g, uint64_t word);
 
-/* True where another workgroup has written what this one is about to write: seen once it has, or not at all. */
-static NO_INLINE bool writes_the_same(const GroupOrder *g, Access write, uint64_t at, const void *value, uint64_t bytes) {
-  enum { PATIENCE = 1000 };
-  const GroupOrder *other = order_of(g->ordering, group_in(write));
-  for (int n = 0; other->is_storing; n++) {
-    if (n == PATIENCE) return true; /* it may wait for this one */
-    sched_yield();
+/* Whether all that `g` waits for, through others, is itself, and they are younger: then it goes on, and one of them will
+ * see what it has written. */
+static bool ends_circle(const GroupOrder *g, const GroupOrder *other) {
+  while (other != g) {
+    uint32_t next = other->waits_for;
+    if (!next || other->group < g->group) return false;
+    other = order_of(g->ordering, next);
   }
-  return memcmp((const void *)(uintptr_t)at, value, bytes) == 0;
+  return true;
+}
+
+/* True where another workgroup has written what this one is about to write: seen once it has. */
+static NO_INLINE bool writes_the_same(GroupOrder *g, Access write, uint64_t at, const void *value, uint64_t bytes) {
+  const GroupOrder *other = order_of(g->ordering, group_in(write));
+  bool gives_way = false;
+  g->waits_for = other->group;
+  while (other->is_storing && !(gives_way = ends_circle(g, other))) sched_yield();
+  g->waits_for = 0;
+  return gives_way || memcmp((const void *)(uintptr_t)at, value, bytes) == 0;
 }
 
 static void write_word(const Use *u, RegionAccesses *a, uint64_t word, Access mine, bool past_caches) {
@@ -611,8 +708,8 @@ static void write_word(const Use *u, RegionAccesses *a, uint64_t word, Access mi
   bool both_atomic = maybe_atomic && (write & BY_ATOMIC || (may_be_atomic_store(launch, write) &&
                                                             is_read_atomically(g->ordering, a, n)));
   if (unordered && !same_value && mask_in(write) & mask_in(mine) && !both_atomic) report_two_writes(u, write);
-  for (int k = 0; k < 2 && !same_value; k++) {
-    Access read = seen(&a->reads[n][k]);
+  for (unsigned k = 0; k < READS && !same_value; k++) {
+    Access read = read_of(a, n, k);
     if (!(mask_in(read) & mask_in(mine)) || (read & BY_ATOMIC && maybe_atomic) || is_read_before(g, read, past_caches))
       continue;
     report_write_of_read(u, read);
@@ -631,16 +728,18 @@ static void write_lane(Wave *w, const Instruction *i, RegionAccesses *a, uint64_
     uint64_t from = word * 4 > at ? word * 4 : at, to = word * 4 + 4 < at + bytes ? word * 4 + 4 : at + bytes;
     uint64_t n = word - a->first_word;
     bool same = memcmp((const void *)(uintptr_t)from, (const uint8_t *)values + (from - at), to - from) == 0;
-    Access now = mine | (same ? SAME_VALUE : 0) | (Access)mask_of_word(word, at, bytes) << MASK_SHIFT;
-    if (mask_in(now) == 15 && !(is_foreign(g, seen(&a->writes[n])) | is_foreign(g, seen(&a->reads[n][0])) |
-                                is_foreign(g, seen(&a->reads[n][1]))))
-      set(&a->writes[n], now);
-    else {
-      Access write = seen(&a->writes[n]);
-      if (!same && is_foreign(g, write) && writes_the_same(g, write, from, (const uint8_t *)values + (from - at), to - from))
-        now |= SAME_VALUE;
-      write_word(&use, a, word, now, mine & BY_ATOMIC);
+    hold(g, word);
+    Access write = seen(&a->writes[n]);
+    if (is_foreign(g, write)) {
+      let_go(g);
+      same = writes_the_same(g, write, from, (const uint8_t *)values + (from - at), to - from);
+      hold(g, word);
     }
+    Access now = mine | (same ? SAME_VALUE : 0) | (Access)mask_of_word(word, at, bytes) << MASK_SHIFT;
+    bool foreign = mask_in(now) != 15 || is_foreign(g, seen(&a->writes[n]));
+    for (unsigned k = 0; k < READS; k++) foreign |= is_foreign(g, read_of(a, n, k));
+    if (foreign) write_word(&use, a, word, now, mine & BY_ATOMIC);
+    else set(&a->writes[n], now);
     if (mine & BY_ATOMIC) publish(g, word);
   }
 }
@@ -664,6 +763,7 @@ void order_scalar_write(Wave *w, const Instruction *i, const Region *region, uin
   RegionAccesses *a = begin_writes(w, region);
   w->group->order->is_storing = true;
   if (a) write_lane(w, i, a, at, bytes, values, -1, store_by(w, i));
+  let_go(w->group->order);
 }
 
 static inline void set_all(Access *writes, Access mine, unsigned count, const uint32_t *before, const uint32_t *values) {
@@ -678,39 +778,49 @@ static inline void set_all(Access *writes, Access mine, unsigned count, const ui
   for (; n < count; n++) set(&writes[n], mine | (before[n] == values[n] ? SAME_VALUE : 0));
 }
 
-/* Of whole dwords that no other workgroup has accessed, in chunks of lanes with places in a row. */
-static bool note_whole_writes(Wave *w, const Places *p, unsigned bytes, unsigned index, Access mine) {
-  const GroupOrder *g = w->group->order;
-  unsigned words = bytes / 4, count = words * CHUNK;
-  if (bytes & 3 || mine & BY_ATOMIC || p->partial || p->lanes != ~0ull) return false;
-  const Region *region = common_region(w, reach_of(p), bytes);
-  if (!region) return false;
-  RegionAccesses *a = begin_writes(w, region);
-  if (!a) return true;
-  for (unsigned l = 0; l < LANES; l += CHUNK) {
-    uint64_t n = p->at[l] / 4 - a->first_word;
-    if (p->at[l] & 3 || lanes_of_place(p, l, bytes) != CHUNK || any_foreign(g, a->writes + n, count) ||
-        any_foreign(g, a->reads[n], 2 * count))
+/* Of lanes with places in a row, each of whole dwords. False where another workgroup has accessed one. */
+static bool note_row_written(Wave *w, RegionAccesses *a, const Places *p, unsigned first, unsigned last, unsigned bytes,
+                             unsigned index, Access mine) {
+  GroupOrder *g = w->group->order;
+  unsigned words = bytes / 4;
+  for (unsigned end; first <= last; first = end) {
+    uint64_t word = p->at[first] / 4, n = word - a->first_word;
+    unsigned here = (unsigned)(PAGE - word % PAGE) / words;
+    if (!here) return false;
+    end = last + 1 - first < here ? last + 1 : first + here;
+    unsigned count = (end - first) * words;
+    hold(g, word);
+    if (any_foreign(g, a->writes + n, count) || any_foreign(g, a->reads[n], SLOTS * count) ||
+        any_foreign(g, a->blocks[block_of(a, n)], SLOTS * (block_of(a, n + count - 1) - block_of(a, n) + 1)))
       return false;
-  }
-  mine |= 15 << MASK_SHIFT;
-  for (unsigned l = 0; l < LANES; l += CHUNK) {
-    uint32_t values[4 * CHUNK];
-    for (unsigned k = 0; k < words; k++)
-      for (unsigned n = 0; n < CHUNK; n++) values[n * words + k] = w->v[index + k][l + n];
-    set_all(a->writes + (p->at[l] / 4 - a->first_word), mine, count, (const uint32_t *)(uintptr_t)p->at[l], values);
+    uint32_t values[4 * LANES];
+    const uint32_t *row = w->v[index] + first;
+    for (unsigned k = 0; words > 1 && k < words; k++)
+      for (unsigned l = 0; l < end - first; l++) values[l * words + k] = w->v[index + k][first + l];
+    set_all(a->writes + n, mine, count, (const uint32_t *)(uintptr_t)p->at[first], words > 1 ? values : row);
   }
   return true;
 }
 
 void order_store(Wave *w, const Instruction *i, const Places *p, uint32_t detail, unsigned index) {
+  GroupOrder *g = w->group->order;
   unsigned lane, bytes = detail & BYTES;
+  uint64_t left = 0, by_lane = p->lanes & ~p->partial;
   Access mine = store_by(w, i);
-  w->group->order->is_storing = true;
-  if (note_whole_writes(w, p, bytes, index, mine)) return;
-  const Region *region = NULL;
+  g->is_storing = true;
+  const Region *region = p->partial || mine & BY_ATOMIC ? NULL : common_region(w, reach_of(p), bytes);
   RegionAccesses *a = NULL;
-  FOR_LANES(lane, p->lanes & ~p->partial) {
+  if (region) {
+    a = begin_writes(w, region);
+    left = a ? first_of_runs(p, p->lanes, bytes, false) : 0;
+    if (left || !a) by_lane = 0;
+  }
+  for (unsigned last; left;) {
+    unsigned first = next_run(&left, p->lanes, &last);
+    if (!note_row_written(w, a, p, first, last, bytes, index, mine | 15 << MASK_SHIFT))
+      by_lane |= ~0ull >> (LANES - 1 - last) & ~0ull << first;
+  }
+  FOR_LANES(lane, by_lane) {
     const Region *here = region_with(w, p->at[lane], bytes);
     if (!here) continue;
     if (here != region) a = begin_writes(w, region = here);
@@ -718,6 +828,7 @@ void order_store(Wave *w, const Instruction *i, const Places *p, uint32_t detail
     lane_bytes(w, index, lane, detail, values);
     if (a) write_lane(w, i, a, p->at[lane], bytes, values, (int)lane, mine);
   }
+  let_go(g);
 }
 
 void order_stored(Wave *w) { w->group->order->is_storing = false; }
@@ -813,8 +924,8 @@ static void check_atomic(const Use *u, RegionAccesses *a, uint64_t word, Access 
   if (!is_before(g, write, true) && !(write & (BY_ATOMIC | SAME_VALUE)) && !may_be_atomic_store(o->launch, write) &&
       mask_in(write) & mask_in(mine))
     report_two_writes(u, write);
-  for (int k = 0; k < 2; k++) {
-    Access read = seen(&a->reads[n][k]);
+  for (unsigned k = 0; k < READS; k++) {
+    Access read = read_of(a, n, k);
     if (!is_of(o, read) || read & BY_ATOMIC) continue;
     if (group_in(read) == g->group) o->reads_ahead[site_in(read)] = 1;
     else if (!is_read_before(g, read, true)) doubt(o, group_in(read), site_in(read), u, g->group, u->i);
@@ -827,15 +938,22 @@ static bool is_own_plain_write(const GroupOrder *g, Access write) { /* that othe
 
 static bool is_of_floats(Operation operation) { return operation >= ADD_FLOAT && operation <= PK_ADD_BF16; }
 
-void order_before_atomic(Wave *w, uint64_t at, Operation operation) {
+/* That memory has changed and that it is noted is one step for others, too: they may see the last of a number of atomic
+ * operations, and store plainly what it was the signal for. */
+void order_before_atomic(Wave *w, const Region *region, uint64_t at, Operation operation) {
+  begin_writes(w, region);
+  hold(w->group->order, at / 4);
   if (!is_of_floats(operation)) publish(w->group->order, at / 4);
 }
 
 void order_atomic(Wave *w, const Instruction *i, const Region *region, uint64_t at, Operation operation, unsigned bytes,
                   bool changed, bool returns, int lane) {
   GroupOrder *g = w->group->order;
-  RegionAccesses *a = begin_writes(w, region);
-  if (!a) return;
+  RegionAccesses *a = accesses_of(g->ordering, region);
+  if (!a) {
+    let_go(g);
+    return;
+  }
   returns &= !is_of_floats(operation); /* sums, that tell nothing */
   Use use = {w, i, lane, at, bytes};
   if (changed) begin_write(g);
@@ -847,6 +965,7 @@ void order_atomic(Wave *w, const Instruction *i, const Region *region, uint64_t 
     if (changed && !is_own_plain_write(g, seen(&a->writes[n]))) set(&a->writes[n], mine);
     else if (group_in(seen(&a->reads[n][0])) != g->group) note_read(g, a, n, mine);
   }
+  let_go(g);
 }
 
 /* ---- Fences ------------------------------------------------------------------------------------------------------ */

@@ -6,7 +6,7 @@
 #include "atomics.h"
 
 /* For a checked launch of that many workgroups, before the first begins and after the last has ended. */
-void begin_ordering(Launch *launch, uint64_t workgroups);
+void begin_ordering(Launch *launch, uint64_t workgroups, uint64_t threads);
 void end_ordering(Launch *launch);
 void begin_order(Workgroup *group, uint64_t n); /* the n-th of them */
 
@@ -19,7 +19,7 @@ void order_scalar_write(Wave *w, const Instruction *i, const Region *region, uin
                         const void *values);
 void order_stored(Wave *w); /* memory has changed */
 /* Before and after memory has changed. */
-void order_before_atomic(Wave *w, uint64_t at, Operation operation);
+void order_before_atomic(Wave *w, const Region *region, uint64_t at, Operation operation);
 void order_atomic(Wave *w, const Instruction *i, const Region *region, uint64_t at, Operation operation, unsigned bytes,
                   bool changed, bool returns, int lane);
 

@@ -104,7 +104,7 @@ static void scalar_atomic(Wave *w, const Instruction *i) {
       if (second) other = bytes == 8 ? scalar_pair_of(w, index + 2) : scalar_of(w, index + 1);
       if (region && w->launch->sampled && !sample_atomic_at(w, region, address, bytes)) return;
       if (region && w->launch->watched) watch_write_at(w, i, address, bytes, -1);
-      if (region && w->group->order) order_before_atomic(w, address, operation);
+      if (region && w->group->order) order_before_atomic(w, region, address, operation);
       old = exchange(w->launch, address, operation, bytes, data, other);
       if (region && w->group->order)
         order_atomic(w, i, region, address, operation, bytes, operation != CMPSWAP || old == other, i->glc || i->sc0, -1);
