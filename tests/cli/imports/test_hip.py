@@ -241,7 +241,7 @@ void f(int rows) { split<<<rows, 64>>>(y, x, n, a, s1, s2); }
 def test_an_integer_that_is_0_is_no_size(source: Path) -> None:
     run(str(source), "add", "--set", "size=0")
     (unit,) = load_workspace(Path.cwd()).units
-    assert "size" not in unit.kernel.operation.sizes
+    assert "size" not in unit.kernel.operation.size_arguments
     assert unit.instance.parameters["size"] == 0
 
 
