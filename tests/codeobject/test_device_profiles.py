@@ -195,12 +195,13 @@ COUNTERS_CSV = """"Correlation_Id","Dispatch_Id","Agent_Id","Process_Id","Kernel
 2,2,"Agent 4",7,9,"transpose(_Float16*)","SQ_LDS_BANK_CONFLICT",3670016.000000,4000,6000
 3,3,"Agent 4",7,8,"copy(float*)","SQ_LDS_BANK_CONFLICT",0,7000,7500
 4,4,"Agent 4",7,8,"copy(float*)","SQ_LDS_BANK_CONFLICT",none,8000,8500
+5,5,"Agent 4",7,8,"copy(float*)","SQ_LDS_BANK_CONFLICT",nan,8000,8500
 """
 
 
 def test_counters_are_summed_by_kernel() -> None:
     found = read_profile(COUNTERS_CSV.encode())
-    assert (found.method, found.total, found.notes) == ("counters", 0, ("1 values of counters could not be read",))
+    assert (found.method, found.total, found.notes) == ("counters", 0, ("2 values of counters could not be read",))
     transpose, copied = found.kernels
     assert (transpose.name, transpose.launches, transpose.time_ns) == ("transpose(_Float16*)", 2, 4000)
     assert transpose.counters == {"SQ_INSTS_LDS": 589824, "SQ_LDS_BANK_CONFLICT": 2 * 3670016}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable
+from math import isfinite
 
 from ckwatch.model.device_profiles import MeasuredKernel
 
@@ -24,7 +25,9 @@ class LaunchCounters:
         self._launches[kernel][launch] = time_ns
 
     def add(self, launch: Hashable, kernel: str, counter: str, value: float, time_ns: int | None = None) -> None:
-        """Take a value of a launch."""
+        """Take a value of a launch. Raises ValueError for one that is no number."""
+        if not isfinite(value):
+            raise ValueError(f"{value} is no count")
         self.launch(launch, kernel, time_ns)
         self._values[kernel][counter] += value  # type: ignore[assignment]  # a Counter adds floats as well
         self._counted[kernel, counter].add(launch)

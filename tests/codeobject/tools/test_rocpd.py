@@ -98,6 +98,12 @@ def test_times_alone_and_values_of_no_launch() -> None:
     assert found.kernels[0].counters == {"SQ_LDS_BANK_CONFLICT": 3 * 1_835_008}
 
 
+def test_a_value_that_is_no_number_is_counted() -> None:
+    found = read(database(f"UPDATE rocpd_pmc_event{RUN} SET value = 'x' WHERE id = 0"))  # noqa: S608
+    assert found.notes == ("1 values of counters could not be read",)
+    assert found.kernels[0].counters == {"SQ_LDS_BANK_CONFLICT": 3 * 1_835_008}
+
+
 def test_samples_where_a_build_keeps_them() -> None:
     reason = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_WAITCNT"
     rows = [

@@ -48,7 +48,9 @@ def read_database(content: bytes) -> DeviceProfile:
         try:
             database.deserialize(bytes(head) + content[100:])
             return _read(database)
-        except (sqlite3.Error, OverflowError) as error:
+        except NoProfileError:
+            raise
+        except (sqlite3.Error, OverflowError, ValueError, TypeError) as error:
             raise NoProfileError(f"it cannot be read as a rocpd database: {error}") from None
 
 
@@ -69,15 +71,20 @@ def _read(database: sqlite3.Connection) -> DeviceProfile:
     for guid, event, name in database.execute(_LAUNCHES):
         kernels[guid, event] = str(name)
         found.launch((guid, event), str(name), times.get((guid, event)))
-    strays = 0
+    strays = broken = 0
     for guid, event, counter, value in database.execute(_VALUES):
         launch = (guid, event)
-        if launch not in kernels or counter is None or value is None:
+        if launch not in kernels or counter is None:
             strays += 1
             continue
-        found.add(launch, kernels[launch], str(counter), float(value), times.get(launch))
+        try:
+            found.add(launch, kernels[launch], str(counter), float(value), times.get(launch))
+        except (ValueError, TypeError):
+            broken += 1
     if strays:
         notes.append(f"{strays} values of counters belong to no launch of a kernel")
+    if broken:
+        notes.append(f"{broken} values of counters could not be read")
     devices = [str(name) for (name,) in database.execute(_AGENTS) if name]
     profile = DeviceProfile(method=KERNEL_TIMES, unit="samples", places=())
     if _SAMPLES in names:
