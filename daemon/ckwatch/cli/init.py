@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -25,7 +26,8 @@ def run(options: argparse.Namespace) -> int:
     starter = _chosen(options.starter, options.example)
     for path in copy_starter(starter, options.workspace or options.folder or Path()):
         output.text(f"wrote {path}")
-    output.text("next: `ckwatch check` finds mistakes in milliseconds, `ckwatch watch` compiles what changes,")
+    there = f"`cd {shlex.quote(str(options.folder))}`; " if options.folder not in (None, Path()) else ""
+    output.text(f"next: {there}`ckwatch check` finds mistakes in milliseconds, `ckwatch watch` compiles what changes,")
     output.text("`ckwatch verify` executes kernels without a GPU and compares their results")
     return 0
 
