@@ -64,6 +64,8 @@ class LineProfiles(SessionListener):
         self._session = session
         self._active = active
         self._kept: KeptAnswers[TemplateProfile] = KeptAnswers(session, KEPT)
+        self._failed: dict[str, tuple[object, ...]] = {}
+        """By URI the state of the unit that has no profile: it is requested again when that changes."""
         self._last: dict[str, _Shown] = {}
         self._told: dict[str, tuple[object, ...]] = {}
         self._heated: dict[str, tuple[str, tuple[LineHeat, ...]]] = {}
@@ -82,7 +84,10 @@ class LineProfiles(SessionListener):
         if not self._session.settings.profile or figures_freshness(unit) != "fresh":
             return None
         key, stamp, path = (folder, unit.id, document.uri), self._stamp(unit, document), document.path
-        found = self._kept.known(key, stamp, lambda: self._ask(folder, unit, document.uri, path))
+        if self._failed.get(document.uri) == (stamp, unit.generation, unit.cause):
+            self._last.pop(document.uri, None)
+            return TemplateProfile(profile=_nothing(unit), lines={})
+        found = self._kept.known(key, stamp, lambda: self._ask(folder, unit, stamp, document.uri, path))
         if found is None or not self._kept.is_about(key, stamp):
             return None
         last = self._last.get(document.uri)
@@ -115,7 +120,7 @@ class LineProfiles(SessionListener):
         for other in self._active.units(document):
             key, stamp = (folder, other.id, document.uri), self._stamp(other, document)
             if other.id != unit.id and self._kept.is_about(key, stamp):
-                known = self._kept.known(key, stamp, self._nothing)
+                known = self._kept.known(key, stamp, self._unasked)
                 found += [(other.instance, known)] if known is not None else []
         return found
 
@@ -123,16 +128,17 @@ class LineProfiles(SessionListener):
         artifact = unit.figures and unit.figures.artifact_key
         return (artifact, self._session.settings.profile_against, document.text)
 
-    async def _ask(self, folder: WorkspaceFolder, unit: Unit, uri: str, path: str) -> TemplateProfile:
-        """An empty one where there can be none, which is not asked for again."""
+    async def _ask(self, folder: WorkspaceFolder, unit: Unit, stamp: object, uri: str, path: str) -> TemplateProfile:
         try:
             profile = await compared_profile(folder.ready, unit, self._session.settings.profile_against)
-        except CkwatchError:
-            profile = UnitProfile(unit=unit.id, artifact_key="", device="", shape="", shape_name="", kernels=())
-        self._refresh_soon(uri)
+        except CkwatchError:  # the unit may just be built anew
+            self._failed[uri] = (stamp, unit.generation, unit.cause)
+            raise
+        finally:
+            self._refresh_soon(uri)
         return await to_thread.run_sync(template_profile, profile, path)
 
-    async def _nothing(self) -> TemplateProfile:
+    async def _unasked(self) -> TemplateProfile:
         raise CkwatchError("what is kept is not requested")
 
     def opened(self, document: TextDocument) -> None:
@@ -141,7 +147,7 @@ class LineProfiles(SessionListener):
 
     def closed(self, document: TextDocument) -> None:
         """It shows nothing any more."""
-        for shown in (self._last, self._told, self._heated):
+        for shown in (self._failed, self._last, self._told, self._heated):
             shown.pop(document.uri, None)
         for uris in self._profiled.values():
             uris.discard(document.uri)
@@ -192,6 +198,10 @@ class LineProfiles(SessionListener):
         if now[1] != before[1]:
             lines = [{"line": one.line, "level": one.level, "share": one.share} for one in now[1]]
             self._session.editor.notify(HEAT, {"uri": document.uri, "lines": lines})
+
+
+def _nothing(unit: Unit) -> UnitProfile:
+    return UnitProfile(unit=unit.id, artifact_key="", device="", shape="", shape_name="", kernels=())
 
 
 def _whole(line: int) -> Range:

@@ -251,3 +251,13 @@ async def test_a_unit_that_cannot_be_profiled_is_asked_about_once(again: bool) -
             await made.settle()
         assert await shown(made, uri) == {}
         assert client.profiled == ["k/one@gfx942"]
+
+
+async def test_a_unit_that_was_just_built_anew_is_asked_about_again() -> None:
+    async with desk() as made:
+        uri, client = await opened(made, None)
+        assert await shown(made, uri) == {}
+        client.kernel = at("/ws/templates/k.hip.j2", profile_with(COLUMN))
+        await made.report(unit("one", figures=figures(), generation=2))
+        await made.settle()
+        assert await shown(made, uri) == {0: "32-way LDS conflict"}
