@@ -15,25 +15,19 @@ from ckwatch.cli.progress import build_progress
 from ckwatch.cli.session import asking, one_unit
 from ckwatch.codeobject.profile_files import pprof, speedscope
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.profile_cells import PROFILE_COLUMNS, percent, profile_cells
 
 if TYPE_CHECKING:
-    from ckwatch.model.profiles import CycleFigures, KernelProfile, ProfiledLine, ProfileFigures, ProfileHint
+    from ckwatch.model.profiles import KernelProfile, ProfiledLine, ProfileFigures, ProfileHint
     from ckwatch.wire.analysis import UnitDeviceProfile, UnitProfile
 
 INDENT = "  "
-_HEADS = (
-    *("share", "issued", "cycles (estimate)", "lanes", "lines/request", "least", "LDS ways", "matrix"),
-    *("waits for", ""),
-)
-_RIGHT = frozenset(range(8))
+_RIGHT = frozenset(range(len(PROFILE_COLUMNS) - 1))
 
 EARLIER = {"previous": "the previous build", "baseline": "the baseline"}
 """What `--against` may name besides units."""
 
 NOT_TIMES = "counts are exact for what was executed, and no times"
-
-LEAST_WAIT = 0.05
-"""Of a line's estimated cycles, for a wait that is shown."""
 
 
 def profile_lines(found: UnitProfile, by: str, top: int, root: str = "") -> Iterator[tuple[str, str]]:
@@ -94,7 +88,7 @@ def _shape(found: UnitProfile) -> str:
 def _table(rows: Sequence[Sequence[str]], top: int) -> Iterator[tuple[str, str]]:
     if not rows:
         return
-    head, *texts = aligned([_HEADS, *rows[:top]], _RIGHT)
+    head, *texts = aligned([(*PROFILE_COLUMNS, ""), *rows[:top]], _RIGHT)
     yield INDENT + head, "dim"
     for text in texts:
         yield INDENT + text, ""
@@ -103,32 +97,7 @@ def _table(rows: Sequence[Sequence[str]], top: int) -> Iterator[tuple[str, str]]
 
 
 def _cells(kernel: KernelProfile, figures: ProfileFigures, place: str) -> list[str]:
-    lanes = figures.lanes_at_work(kernel.wave_lanes)
-    per, least, ways = figures.lines_per_request, figures.least_lines_per_request, figures.conflict_ways
-    matrix = figures.mix.get("mfma", 0)
-    return [
-        f"{100 * kernel.share(figures):.1f} %",
-        f"{figures.counts.issued:,}",
-        _percent(kernel.cycle_share(None if figures.cycles is None else figures.cycles.total)),
-        "" if lanes is None else f"{100 * lanes:.0f} %",
-        "" if per is None else f"{per:.3g}",
-        "" if least is None else f"{least:.3g}",
-        "" if ways is None else f"{ways:.3g}",
-        f"{matrix:,}" if matrix else "",
-        ", ".join(figures.waits if figures.cycles is None else _long_waits(figures.cycles)),
-        place,
-    ]
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f} %"
-
-
-def _long_waits(cycles: CycleFigures) -> Iterator[str]:
-    """What takes a part of a line's cycles that matters, with that part: `load of line 41 71 %`."""
-    for what, waited in cycles.waits_for.items():
-        if waited >= LEAST_WAIT * cycles.total:
-            yield f"{what} {100 * waited / cycles.total:.0f} %"
+    return [*profile_cells(kernel, figures), place]
 
 
 def _weight(figures: ProfileFigures) -> tuple[int, int]:
@@ -196,10 +165,10 @@ def _by_function(kernel: KernelProfile, _root: str) -> list[list[str]]:
     all_issued = max(1, kernel.total.counts.issued)
     return [
         [
-            _percent(issued / all_issued),
+            percent(issued / all_issued),
             f"{issued:,}",
-            _percent(kernel.cycle_share(cycles)),
-            *[""] * (len(_HEADS) - 4),
+            percent(kernel.cycle_share(cycles)),
+            *[""] * (len(PROFILE_COLUMNS) - 3),
             function,
         ]
         for function, (cycles, issued) in sorted(total.items(), key=lambda one: one[1], reverse=True)

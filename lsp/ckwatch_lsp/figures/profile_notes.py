@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ckwatch.model.profile_cells import PROFILE_COLUMNS, profile_cells, waits_of
 from ckwatch.model.profiles import KernelProfile, LineChange, ProfiledLine, ProfileFigures, ProfileHint
 from ckwatch.wire.analysis import UnitProfile
 from ckwatch_lsp.figures.pages import PageBlock, PageLine, PageTable, PageTitle
@@ -28,7 +29,6 @@ HEAT = (0.01, 0.03, 0.1, 0.2)
 SUMMED_LINES = 3
 LISTED_LINES = 50
 SINCE = {"previous": "since the last build", "baseline": "against the baseline"}
-COLUMNS = ("share", "issued", "lanes", "lines/request", "least", "LDS ways", "matrix", "waits for")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +205,8 @@ def line_page(profiles: Sequence[tuple[str, TemplateProfile]], line: int) -> lis
     if not known:
         return []
     _, profile, first = known[0]
-    rows = tuple((name, *cells(one.kernel, one.line.total)) for name, _, one in known)
-    hint, waits = first.hint, ", ".join(first.line.total.waits)
+    rows = tuple((name, *profile_cells(one.kernel, one.line.total)) for name, _, one in known)
+    hint, waits = first.hint, waits_of(first.line.total)
     classes = ", ".join(f"{number:,} {kind}" for kind, number in first.line.total.mix.items())
     said = (
         "" if hint is None else hint_message(hint),
@@ -220,7 +220,7 @@ def line_page(profiles: Sequence[tuple[str, TemplateProfile]], line: int) -> lis
     )
     return [
         PageTitle("Profile", "of this line and what it calls"),
-        PageTable(("instance", *COLUMNS[:-1]), tuple(row[:-1] for row in rows)),
+        PageTable(("instance", *PROFILE_COLUMNS[:-1]), tuple(row[:-1] for row in rows)),
         *(PageLine(text) for text in said if text),
     ]
 
@@ -254,22 +254,6 @@ def counted_words(profile: UnitProfile, kernel: KernelProfile) -> str:
     return (
         f"counted on {kernel.workgroups:,} of {kernel.all_workgroups:,} workgroups of {profile.shape} "
         f"({profile.device.replace(':', ' ', 1)}); no times"
-    )
-
-
-def cells(kernel: KernelProfile, figures: ProfileFigures) -> tuple[str, ...]:
-    """The cells of `COLUMNS`."""
-    lanes, matrix = figures.lanes_at_work(kernel.wave_lanes), figures.mix.get("mfma", 0)
-    per, least, ways = figures.lines_per_request, figures.least_lines_per_request, figures.conflict_ways
-    return (
-        f"{100 * kernel.share(figures):.1f} %",
-        f"{figures.counts.issued:,}",
-        "" if lanes is None else f"{100 * lanes:.0f} %",
-        "" if per is None else f"{per:.3g}",
-        "" if least is None else f"{least:.3g}",
-        "" if ways is None else f"{ways:.3g}",
-        f"{matrix:,}" if matrix else "",
-        ", ".join(figures.waits),
     )
 
 
@@ -314,8 +298,8 @@ def _loop_name(number: int, kernel: KernelProfile) -> str:
 
 
 def _table(head: str, kernel: KernelProfile, rows: Iterable[tuple[str, ProfileFigures]]) -> PageTable:
-    found = [(name, *cells(kernel, figures)) for name, figures in rows if figures.counts.issued]
-    return PageTable((head, *COLUMNS), tuple(found[:LISTED_LINES]))
+    found = [(name, *profile_cells(kernel, figures)) for name, figures in rows if figures.counts.issued]
+    return PageTable((head, *PROFILE_COLUMNS), tuple(found[:LISTED_LINES]))
 
 
 def _place(path: str, line: int) -> str:
