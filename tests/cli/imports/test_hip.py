@@ -85,6 +85,8 @@ def test_signatures_are_read_from_the_text() -> None:
     [
         ("p[i] = 1;", Access.WRITE),
         ("x = p[i];", Access.READ),
+        ("copy_memcpy_1<8>(p + i, &x);", Access.WRITE),
+        ("memcpy(&x, p + i, 8);", Access.READ),
         ("p[i] == 1;", Access.READ),
         ("p[i] *= 2;", Access.BOTH),
         ("++p[i];", Access.BOTH),
@@ -238,11 +240,24 @@ void f(int rows) { split<<<rows, 64>>>(y, x, n, a, s1, s2); }
     assert len(list(load_workspace(Path.cwd()).units)) == 1
 
 
+def test_a_type_is_dispatched_around_another(source: Path) -> None:
+    source.write_text("""template <typename T, typename Q> __global__ void k(Q* out, const T* in, int n) {
+  for (int i = threadIdx.x; i < n; i += 64) out[i] = in[i];
+}
+void f(int n) {
+  DISPATCH_FLOATING_TYPES(in.scalar_type(), [&] { DISPATCH_FP8_TYPES(out.type(), [&] {
+    k<scalar_t, fp8_t><<<1, 64>>>(out, in, n); }); });
+}
+""")
+    run(str(source), "--set", "Q=uint8_t")
+    assert 'T = "__half"' in Path("kernels/k.kernel.toml").read_text()
+
+
 def test_an_integer_that_is_0_is_no_size(source: Path) -> None:
     run(str(source), "add", "--set", "size=0")
-    (unit,) = load_workspace(Path.cwd()).units
-    assert "size" not in unit.kernel.operation.size_arguments
-    assert unit.instance.parameters["size"] == 0
+    assert len(list(load_workspace(Path.cwd()).units)) == 1
+    assert "sizes = []\n" in Path("kernels/add.kernel.toml").read_text()
+    assert "size_ = 0\n" in Path("kernels/add.kernel.toml").read_text().partition("[defaults]")[2]
 
 
 def test_an_input_may_be_made_absent_by_hand(source: Path) -> None:

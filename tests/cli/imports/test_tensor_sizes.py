@@ -126,6 +126,10 @@ def test_a_stride_by_the_tensors_name_is_its_outermost() -> None:
     found = commented_sizes("[rows, heads, n]", "x", (*SIZES, "x_stride"), None)
     assert found is not None
     assert found.strides == ("x_stride", "n", "1")
+    found = commented_sizes("[rows, num_heads, n / 2]", "x", (*SIZES, "x_stride", "head_stride"), None)
+    assert found is not None
+    assert found.strides == ("x_stride", "head_stride", "1")
+    assert found.multiples == {"n": 2}
 
 
 def test_examples_are_small_and_strides_fit() -> None:

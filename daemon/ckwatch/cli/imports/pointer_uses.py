@@ -14,6 +14,7 @@ from ckwatch.checks.device_code.masked_text import closing, split_list
 
 _DEPTH = 5
 _LOADS = re.compile(r"\b(?:\w*(?:LDG|ldg)|__builtin_nontemporal_load|__ldcs|__ldcg)$")
+_COPIES = re.compile(r"\b\w*memcpy\w*\s*(?:<[^;{}()]*>)?$")
 _ATOMIC = re.compile(r"\batomic\w+$|\bunsafeAtomicAdd$|\b__hip_atomic_(?:fetch_\w+|exchange)$")
 _OPERATOR = re.compile(r"\s*(=(?!=)|[-+*/|&^%]=|<<=|>>=|\+\+|--)?")
 _MEMBER = re.compile(r"\s*\.\s*\w+|\s*(?=\[)")
@@ -141,6 +142,12 @@ def _handed_on(start: int, end: int, body: str, code: str, depth: int) -> Iterat
         head = body[:opening].rstrip()
         if _LOADS.search(head):
             yield _Event(reads=True, writes=False)
+            return
+        if _COPIES.search(head):  # of whatever library: to its first argument, from another
+            is_target = (
+                next(iter(split_list(body[opening + 1 : closing(body, opening)])), (0, 0))[1] > start - opening - 1
+            )
+            yield _Event(reads=not is_target, writes=is_target)
             return
         if _ATOMIC.search(head):
             yield _Event(reads=True, writes=True)
