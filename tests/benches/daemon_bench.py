@@ -142,12 +142,13 @@ class Bench:
 
     @asynccontextmanager
     async def open(self, launch: Launcher = run_process) -> AsyncIterator[Daemon]:
-        """A daemon on the workspace; `launch` starts its compilers."""
+        """A daemon on the workspace, with one process that renders; `launch` starts its compilers."""
         await anyio.to_thread.run_sync(trust, self.root)
         find = cast("Callable[..., Toolchain]", lambda _choice, _environment: self.toolchain)
         async with open_engine(
-            self.root, environment={}, launch=launch, find_toolchain=find, history=self.history, emulate=self.emulator
-        ) as daemon:
+            self.root, environment={}, launch=launch, find_toolchain=find, history=self.history, emulate=self.emulator,
+            render_workers=1,
+        ) as daemon:  # fmt: skip
             yield daemon
 
 

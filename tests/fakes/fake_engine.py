@@ -20,7 +20,15 @@ from ckwatch.questions.table import Answers, answers
 from ckwatch.questions.timings import TimingQuestions
 from ckwatch.questions.units import UnitQuestions
 from ckwatch.questions.workspace import WorkspaceQuestions
-from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking, UnitProfile
+from ckwatch.wire.analysis import (
+    Analysis,
+    Calibrated,
+    Isa,
+    OccupancySteps,
+    PredictedRanking,
+    UnitDeviceProfile,
+    UnitProfile,
+)
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, TimingDetail
 from ckwatch.wire.cpp import CppAnswer
 from ckwatch.wire.imported_timings import TimingsImport
@@ -179,6 +187,13 @@ ANSWERS: dict[AnyEndpoint, Any] = {
     UnitQuestions.profile: lambda engine, unit, shape, **_: UnitProfile(
         unit=_unit(engine, unit).id, artifact_key="ab", device="emulated:gfx942", shape=shape or "M=1", shape_name="",
         kernels=(),
+    ),
+    **dict.fromkeys(
+        (UnitQuestions.profile_on_device, UnitQuestions.import_profile),
+        lambda engine, unit, **_: UnitDeviceProfile(
+            unit=_unit(engine, unit).id, artifact_key="ab", source="test data, no device", device="", method="counters",
+            weighed_by="cycles", shape_name="", total=0, lines=(),
+        ),
     ),
     UnitQuestions.advice: [],
     UnitQuestions.calibration: Calibrated(),

@@ -162,6 +162,8 @@ def test_every_route_has_a_row() -> None:
         "time_trace",
         "isa",
         "profile",
+        "profile_on_device",
+        "import_profile",
         "advice",
         "ask_cpp",
     }

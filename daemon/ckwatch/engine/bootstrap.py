@@ -121,16 +121,18 @@ async def open_engine(
     find_toolchain: FindToolchain = discover,
     history: Path | None = None,
     emulate: Emulate | None = None,
+    render_workers: int | None = None,
 ) -> AsyncIterator[Daemon]:
     """The daemon for the workspace in the folder `root`, running until the context is left.
 
     Raises UntrustedError for a workspace whose code may not run here, and CkwatchError when there is no `ckwatch.toml`.
     Everything that opens an engine calls this: a daemon, a command with `--no-daemon`, a script. `launch` starts
-    compilers, `find_toolchain` finds them, and `emulate` is the emulator; tests pass others.
+    compilers, `find_toolchain` finds them, and `emulate` is the emulator; tests pass others. `render_workers` processes
+    render at once, by default one per processor.
     """
     await to_thread.run_sync(require_trusted, root)
     with young_only():
-        workers = min(WORKERS, len(os.sched_getaffinity(0)))
+        workers = render_workers or min(WORKERS, len(os.sched_getaffinity(0)))
         tools = BuildTools(environment, workers, launch, find_toolchain)
         state = State(renders=workers * RENDERS_PER_WORKER, units_at_once=UNITS_AT_ONCE, root=str(root))
         recorder = HistoryRecorder(history or database_path(root, environment), state)
