@@ -32,8 +32,8 @@ UNITS = (
 )
 """The example and the unit, without its arch."""
 
-HEAD = "| unit | shape | active lanes | cache lines per request | LDS ways | matrix instructions | most is lost |"
-RULE = "|---|---|---|---|---|---|---|"
+HEAD = "| unit | shape | lanes | cache lines | LDS ways | matrix instructions | most instructions | most is lost |"
+RULE = "|---|---|---|---|---|---|---|---|"
 
 
 def profiled(example: str, unit: str, folder: Path) -> dict[str, Any]:
@@ -65,13 +65,19 @@ def row(unit: str, found: Mapping[str, Any]) -> str:
         lines = f"{per:.3g}, at least {least:.3g}"
     ways = f"{counts['turns'] / counts['phases']:.3g}" if counts["phases"] else ""
     matrix = sum(one["mix"].get("mfma", 0) for one in totals)
+    issued = sum(one["counts"]["issued"] for one in totals)
+    own = ((line["own"]["counts"]["issued"], line) for kernel in found["kernels"] for line in kernel["lines"])
+    most, line = max(own, key=lambda one: one[0])
+    hottest = f"`{Path(line['path']).name}:{line['line'] + 1}`, {100 * most / issued:.0f} %"
     lost = "nothing clear"
     if found["hints"]:
         worst = found["hints"][0]
         lost = f"{worst['text']}, `{Path(worst['path']).name}:{worst['line'] + 1}` ({100 * worst['loss']:.0f} %)"
     active = f"{100 * sum(one['active_lanes'] for one in totals) / lanes:.0f} %" if lanes else ""
     shape = found["shape_name"] or found["shape"]
-    return f"| `{unit}` | {shape} | {active} | {lines} | {ways} | {matrix or ''} | {lost} |"
+    return (
+        f"| `{unit}` | {shape} | {active} | {lines} | {ways} | {f'{matrix:,}' if matrix else ''} | {hottest} | {lost} |"
+    )
 
 
 def with_table(page: str, rows: list[str]) -> str:

@@ -20,12 +20,18 @@ def test_the_page_has_a_row_for_each() -> None:
 
 
 def test_a_row_adds_the_kernels_of_a_launch() -> None:
-    counts = {"requests": 4, "cache_lines": 32, "least_lines": 8, "turns": 0, "phases": 0}
+    counts = {"issued": 50, "requests": 4, "cache_lines": 32, "least_lines": 8, "turns": 0, "phases": 0}
     total = {"on_lanes": 2, "active_lanes": 64, "mix": {"mfma": 3}, "counts": counts}
+    line = {"path": "/w/k.hip.j2", "line": 3, "own": {"counts": {"issued": 30}}}
     hint = {"text": "16-way LDS conflict", "path": "/w/k.hip.j2", "line": 9, "loss": 0.376}
-    found = {"shape": "N=1", "shape_name": "", "hints": [hint], "kernels": [{"wave_lanes": 64, "total": total}] * 2}
+    found = {
+        "shape": "N=1",
+        "shape_name": "",
+        "hints": [hint],
+        "kernels": [{"wave_lanes": 64, "total": total, "lines": [line]}] * 2,
+    }
     assert row("k/one", found) == (
-        "| `k/one` | N=1 | 50 % | 8, at least 2 |  | 6 | 16-way LDS conflict, `k.hip.j2:10` (38 %) |"
+        "| `k/one` | N=1 | 50 % | 8, at least 2 |  | 6 | `k.hip.j2:4`, 30 % | 16-way LDS conflict, `k.hip.j2:10` (38 %) |"
     )
 
 

@@ -124,7 +124,7 @@ def test_a_line_and_its_instructions(site: Site) -> None:
     """A selected line marks the instructions that it became, by mouse, and one of these its line, by keyboard."""
     with site.view("/profile", unit=FIRST, text="hottest") as page:
         page.get_by_role("button", name="Profile the unit").click()
-        expect(page.get_by_text("Counted (emulated gfx942)")).to_be_visible()
+        expect(page.get_by_text("Counted (emulated gfx942): counts are exact")).to_be_visible()
         (kernel,) = site.client.profile(FIRST).kernels
         lines, instructions = region(page, "Lines by share"), region(page, "Instructions")
         at, hottest = max(

@@ -123,12 +123,12 @@ void count_memory(Wave *w, const Instruction *i, const Places *p, unsigned bytes
   Slot slots[SLOTS];
   uint16_t used[2 * LANES];
   uint8_t taken[SLOTS] = {0};
-  uint32_t count = 0, last = SLOTS;
+  uint32_t count = 0, last = SLOTS, shift = (uint32_t)__builtin_ctz(rules.line_bytes);
   unsigned lane;
   FOR_LANES(lane, p->lanes) {
     uint64_t end = p->at[lane] + (p->partial >> lane & 1 ? p->bytes[lane] : bytes);
     for (uint64_t place = p->at[lane]; place < end;) {
-      uint64_t line = place / rules.line_bytes, behind = (line + 1) * rules.line_bytes;
+      uint64_t line = place >> shift, behind = (line + 1) << shift;
       uint64_t until = end < behind ? end : behind;
       uint32_t slot = last;
       if (slot == SLOTS || slots[slot].line != line)
@@ -139,7 +139,7 @@ void count_memory(Wave *w, const Instruction *i, const Places *p, unsigned bytes
         slots[slot] = (Slot){.line = line};
         used[count++] = (uint16_t)slot;
       }
-      want(&slots[slot], (unsigned)(place % rules.line_bytes), (unsigned)(until - line * rules.line_bytes));
+      want(&slots[slot], (unsigned)(place - (line << shift)), (unsigned)(until - (line << shift)));
       last = slot;
       place = until;
     }
@@ -174,7 +174,7 @@ void count_lds(Wave *w, const Instruction *i, bool writes, const uint32_t offset
       for (uint32_t word = offset[lane] / 4, end = (offset[lane] + bytes - 1) / 4; word <= end; word++) {
         if (seen[word % WORDS] == serial) continue;
         seen[word % WORDS] = serial;
-        uint8_t turns = ++asked[word % rule->banks];
+        uint8_t turns = ++asked[word & (rule->banks - 1)];
         most = turns > most ? turns : most;
       }
     c->turns += most;

@@ -9,7 +9,7 @@ enum { PHASES = 8, WIDTHS = 6 }; /* bytes of a lane: 1, 2, 4, 8, 12, 16 */
 
 /* As codeobject/lds_banks.py has them. */
 typedef struct {
-  uint32_t banks, phase_count;
+  uint32_t banks, phase_count; /* banks: a power of two, as are the bytes of a line */
   uint64_t phases[PHASES]; /* lanes */
 } BankRule;
 
