@@ -43,6 +43,7 @@
 #define FOR_LANES(lane, lanes) \
   for (uint64_t rest_ = (lanes); rest_ && ((lane) = (unsigned)__builtin_ctzll(rest_), true); rest_ &= rest_ - 1)
 #define VECTOR_REGISTERS 512 /* v0…v255, then a0…a255 */
+enum { SPARE_OF_PAIRS = VECTOR_REGISTERS - 1 }; /* RDNA has no a0…a255 */
 #define MAX_WAVES 32         /* of one workgroup; 1024 work-items are 16 waves of 64, or 32 of 32 */
 
 typedef enum { GFX90A, GFX942, GFX950, GFX1100, GFX1201, GFX1250 } Arch;
