@@ -317,7 +317,8 @@ struct Wave {
   uint64_t counted; /* the same by their costs */
   WaveChecks *checks; /* NULL when not checked */
   const Region *last_region;
-  bool shares; /* it has accessed memory that others may write, in this turn of its workgroup */
+  bool shares; /* it has accessed memory that others may write, in this turn of its workgroup, */
+  bool polls;  /* by what a wait for others is made of: an atomic operation, past the caches, or an invalidation */
 };
 
 #define EXEC_OF(w) (*(uint64_t *)&(w)->s[EXEC])
