@@ -183,8 +183,7 @@ static inline void deliver(Wave *w, unsigned index, uint64_t lanes, uint32_t det
     uint32_t *row = w->v[index + k];
     if (row == rows[k]) continue;
     if (lanes == ~0ull) memcpy(row, rows[k], sizeof(Lanes));
-    else
-      for (int l = 0; l < LANES; l++) row[l] = lanes >> l & 1 ? rows[k][l] : row[l];
+    else choose_lanes(row, lanes, rows[k], row);
   }
 }
 

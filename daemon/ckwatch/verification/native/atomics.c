@@ -119,6 +119,7 @@ void memory_atomic(Wave *w, const Instruction *i, const Places *p, uint32_t deta
   unsigned bytes = detail & BYTES, words = bytes / 4, lane;
   bool second = has_second(operation);
   uint64_t undefined = 0, ordered_at = 0;
+  w->polls = true;
   LoadShadow shadow;
   if (w->launch->sampled && !sample_atomic(w, p, bytes)) return;
   if (w->launch->watched) watch_store(w, i, p, p->lanes & ~p->partial, bytes);

@@ -789,18 +789,24 @@ static void look_at(Instruction *i, unsigned first, unsigned count) {
   }
 }
 
-void choose_looked_at(Instruction *i) {
-  unsigned flags = i->row->flags;
+/* At the registers that `of` uses: the instruction, or one of its parts. */
+static void look_at_operands(Instruction *i, const Instruction *of) {
+  unsigned flags = of->row->flags;
   if (flags & IS_MEMORY) return;
-  for (unsigned n = 0; n < i->operand_count; n++) {
-    const Operand *o = &i->operand[n];
-    if (o->kind == VECTOR) look_at(i, o->index, words_of(o));
+  for (unsigned n = 0; n < of->operand_count; n++) {
+    const Operand *o = &of->operand[n];
+    if (o->kind == VECTOR && !(i->parts && o->index == SPARE_OF_PAIRS)) look_at(i, o->index, words_of(o));
     if (o->kind != SCALAR || o->index + words_of(o) > SCALAR_REGISTERS) continue;
     look_at(i, VECTOR_REGISTERS + o->index, words_of(o));
     if (o->index == VCCZ) look_at(i, VECTOR_REGISTERS + VCC, 2);
   }
   if (flags & (READS_VCC | WRITES_VCC)) look_at(i, VECTOR_REGISTERS + VCC, 2);
   if (flags & (READS_SCC | WRITES_SCC)) look_at(i, VECTOR_REGISTERS + SCC, 1);
+}
+
+void choose_looked_at(Instruction *i) {
+  look_at_operands(i, i);
+  for (unsigned n = 0; n < i->part_count; n++) look_at_operands(i, &i->parts[n]);
 }
 
 static bool begins_with_any(const char *text, const char *const *beginnings) {
@@ -818,8 +824,8 @@ static bool is_access(const Instruction *i) {
 /* False for what changes the state of the wave or where it goes on, or leaves in doubt what its operands do not say. */
 static bool stays_in_run(const Instruction *i) {
   static const char *const others[] = {"s_set_gpr", "s_cbranch", "s_call", "s_barrier", "s_sendmsg", NULL};
-  if (is_access(i)) return true;
-  if (i->row->flags & (IS_MEMORY | IS_BRANCH | ENDS_BLOCK) || i->parts) return false;
+  if (is_access(i) || i->parts) return true;
+  if (i->row->flags & (IS_MEMORY | IS_BRANCH | ENDS_BLOCK)) return false;
   return begins(i->text, "v_") || (begins(i->text, "s_") && !begins_with_any(i->text, others));
 }
 

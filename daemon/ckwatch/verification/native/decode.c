@@ -453,9 +453,7 @@ Code *decode(const char *disassembly, Arch arch, char **problem) {
   last->text = "the end of the code";
   last->address = code->text_bytes = code->count ? last[-1].address + last[-1].size : 0;
   last->target = -1;
-  code->steps = malloc((code->count + 1) * sizeof *code->steps);
-  if (!code->steps) abort();
-  for (uint32_t n = 0; n <= code->count; n++) choose_step(&code->steps[n], &code->instructions[n], n + 1);
+  choose_steps(code);
   find_runs(code);
   return code;
 }

@@ -197,7 +197,7 @@ static void start_wave(Wave *w) {
   w->state = RUNNING;
   w->executed = w->counted = 0;
   w->last_region = NULL;
-  w->shares = false;
+  w->shares = w->polls = false;
 
   uint32_t size = launch->block[0] * launch->block[1] * launch->block[2], lanes = lanes_of_wave(launch->arch);
   uint32_t first = w->id * lanes;
@@ -360,7 +360,9 @@ static void report_no_end(Workgroup *group) {
   report_and_stop(running, &finding);
 }
 
-enum { TURN = 1 << 17 }; /* instructions of a workgroup, by their costs, before one that may wait for others lets them go on */
+/* Instructions of a workgroup, by their costs, before one that may wait for others lets them go on; and one that does not
+ * seem to, so that few workgroups are in memory at once. */
+enum { TURN = 1 << 17, LONG_TURN = 1 << 23 };
 
 /* Runs the workgroup to its end, and returns true; or, where `others` could go on and it accesses memory that they may
  * write, for a turn. Of one that may wait for others, instructions count for the limit from the
@@ -370,6 +372,7 @@ static bool run_turn(Workgroup *group, bool others) {
   void (*run)(Wave *) = launch->profiled ? run_counted_slice : launch->checked ? run_checked_slice : run_slice;
   for (uint64_t executed = 0, before;;) {
     uint32_t running = 0, waiting = 0;
+    bool polls = false;
     for (uint32_t n = 0; n < group->wave_count; n++) {
       Wave *w = group->waves[n];
       before = w->counted;
@@ -378,6 +381,7 @@ static bool run_turn(Workgroup *group, bool others) {
       crash_place.wave = NULL;
       executed += w->counted - before;
       if (launch->stop) return true;
+      polls |= w->polls;
       running += w->state == RUNNING;
       waiting += w->state == AT_BARRIER;
     }
@@ -388,11 +392,12 @@ static bool run_turn(Workgroup *group, bool others) {
       for (uint32_t n = 0; n < group->wave_count; n++)
         if (group->waves[n]->state == AT_BARRIER) group->waves[n]->state = RUNNING;
     }
-    if (executed < (launch->is_cooperative ? TURN >> 6 : TURN) && executed < launch->instruction_limit) continue;
+    uint64_t turn = launch->is_cooperative ? TURN >> 6 : polls ? TURN : LONG_TURN;
+    if (executed < turn && executed < launch->instruction_limit) continue;
     bool waits = false;
     for (uint32_t n = 0; n < group->wave_count; n++) {
       waits |= group->waves[n]->shares;
-      group->waves[n]->shares = false;
+      group->waves[n]->shares = group->waves[n]->polls = false;
       group->waves[n]->last_region = NULL; /* so that the next access says what it shares */
     }
     uint64_t progress = launch->progress;

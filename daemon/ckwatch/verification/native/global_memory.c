@@ -143,6 +143,7 @@ static uint64_t fetch_scratch(Wave *w, const Instruction *i, const Places *p, un
 static inline void read_memory(Wave *w, const Instruction *i, const Places *p, Space space, uint32_t detail,
                                unsigned index, int counter) {
   if (!p->lanes) return;
+  w->polls |= i->glc || i->sc0 || i->sc1;
   unsigned bytes = detail & BYTES;
   Rows rows;
   LoadShadow shadow;

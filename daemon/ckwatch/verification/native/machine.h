@@ -43,6 +43,7 @@
 #define FOR_LANES(lane, lanes) \
   for (uint64_t rest_ = (lanes); rest_ && ((lane) = (unsigned)__builtin_ctzll(rest_), true); rest_ &= rest_ - 1)
 #define VECTOR_REGISTERS 512 /* v0…v255, then a0…a255 */
+enum { SPARE_OF_PAIRS = VECTOR_REGISTERS - 1 }; /* RDNA has no a0…a255 */
 #define MAX_WAVES 32         /* of one workgroup; 1024 work-items are 16 waves of 64, or 32 of 32 */
 
 typedef enum { GFX90A, GFX942, GFX950, GFX1100, GFX1201, GFX1250 } Arch;
@@ -316,7 +317,8 @@ struct Wave {
   uint64_t counted; /* the same by their costs */
   WaveChecks *checks; /* NULL when not checked */
   const Region *last_region;
-  bool shares; /* it has accessed memory that others may write, in this turn of its workgroup */
+  bool shares; /* it has accessed memory that others may write, in this turn of its workgroup, */
+  bool polls;  /* by what a wait for others is made of: an atomic operation, past the caches, or an invalidation */
 };
 
 #define EXEC_OF(w) (*(uint64_t *)&(w)->s[EXEC])

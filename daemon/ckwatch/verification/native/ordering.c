@@ -997,5 +997,6 @@ void execute_write_back(Wave *w, const Instruction *i) {
   g->waited = true;
 }
 void execute_invalidate(Wave *w, const Instruction *i) {
+  w->polls = true;
   if (i->sc1 || !needs_write_back(w->launch)) order_invalidate(w);
 }

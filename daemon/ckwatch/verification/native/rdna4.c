@@ -30,6 +30,7 @@ FUNCTION(s_wait_idle) {
 }
 /* loadcnt counts an invalidation. */
 void execute_invalidate_and_count(Wave *w, const Instruction *i) {
+  w->polls = true;
   if (!w->checks) return;
   if (i->sc1) order_invalidate(w);
   expect(w, i, 0, 0, 0, 0, 0);

@@ -171,7 +171,6 @@ static bool reads(const Instruction *i, uint32_t index, uint32_t count) {
 /* Puts the two parts into an order in which the second does not read what the first writes. Where there is none, the
  * first writes to a register that no program has. */
 bool order_pair(Instruction parts[3], uint8_t *count) {
-  enum { SPARE = VECTOR_REGISTERS - 1 };
   *count = 2;
   if (!reads(&parts[1], parts[0].operand[0].index, parts[0].operand[0].count)) return true;
   if (reads(&parts[0], parts[1].operand[0].index, parts[1].operand[0].count)) {
@@ -190,8 +189,8 @@ bool order_pair(Instruction parts[3], uint8_t *count) {
     parts[2].execute = parts[2].row->execute;
     parts[2].operand_count = 2;
     parts[2].reads = 2, parts[2].writes = 1;
-    parts[0].operand[0].index = SPARE;
-    parts[2].operand[1] = (Operand){.kind = VECTOR, .index = SPARE, .count = 1, .plain = true};
+    parts[0].operand[0].index = SPARE_OF_PAIRS;
+    parts[2].operand[1] = (Operand){.kind = VECTOR, .index = SPARE_OF_PAIRS, .count = 1, .plain = true};
   }
   return true;
 }

@@ -96,6 +96,7 @@ static void scalar_atomic(Wave *w, const Instruction *i) {
   bool second = has_second(operation);
   uint64_t old = 0;
   const Region *region;
+  w->polls = true;
   if (w->checks) check_scalar_use(w, i, index, second ? 2 * words : words);
   if (in_range >= bytes && scalar_memory(w, i, address, bytes, true, &region)) {
     if (address % bytes) finding(w, i, MISALIGNED, -1, address, bytes);

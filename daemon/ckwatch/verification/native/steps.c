@@ -1,6 +1,8 @@
 /* Instructions as steps; see steps.h. */
 #include "steps.h"
 
+#include <stdlib.h>
+
 void perform_whole(Wave *w, const Step *s) {
   w->next = s->next;
   s->i->execute(w, s->i);
@@ -36,7 +38,26 @@ static bool resolve(Step *s, const Instruction *i) {
   return (o->kind == VECTOR && !o->half) || (o->kind == SCALAR && is_stored(o));
 }
 
-void choose_step(Step *s, const Instruction *i, uint32_t next) {
+static void perform_pair(Wave *w, const Step *s) {
+  for (const Step *part = s + s->source[0], *end = part + s->i->part_count; part < end; part++) part->perform(w, part);
+}
+
+static void choose_step(Step *s, const Instruction *i, uint32_t next) {
   *s = (Step){.i = i, .next = next};
   s->perform = i->row->perform && i->execute == i->row->execute && resolve(s, i) ? i->row->perform : perform_whole;
+}
+
+void choose_steps(Code *code) {
+  uint32_t behind = code->count + 1, all = behind;
+  for (uint32_t n = 0; n < code->count; n++) all += code->instructions[n].part_count;
+  code->steps = malloc(all * sizeof *code->steps);
+  if (!code->steps) abort();
+  for (uint32_t n = 0; n <= code->count; n++) {
+    const Instruction *i = &code->instructions[n];
+    choose_step(&code->steps[n], i, n + 1);
+    if (!i->parts) continue;
+    code->steps[n].perform = perform_pair;
+    code->steps[n].source[0] = behind - n;
+    for (unsigned part = 0; part < i->part_count; part++) choose_step(&code->steps[behind++], &i->parts[part], n + 1);
+  }
 }

@@ -13,10 +13,11 @@ struct Step {
   uint16_t result; /* register */
   uint8_t result_count;
   uint8_t kind[3];     /* of the sources */
-  uint32_t source[3]; /* register, or the bits of a literal; of branches the target, of SOPK behind them the immediate */
+  uint32_t source[3]; /* register, or the bits of a literal; of branches the target, of SOPK behind them the immediate;
+                         of pairs how far behind it the steps of its parts are */
 };
 
-void choose_step(Step *step, const Instruction *i, uint32_t next);
+void choose_steps(Code *code); /* of all instructions, and behind these of the parts of pairs */
 void perform_whole(Wave *w, const Step *s); /* by Row.execute */
 
 /* ---- Scalars ----------------------------------------------------------------------------------------------------- */
