@@ -49,9 +49,27 @@ def test_essential_and_further_sizes() -> None:
         "one beyond the block": {"M": 65, "N": 65},
         "less than a block": {"M": 31, "N": 30},
         "least sizes": {"M": 1, "N": 1},
+        "multiples of 8": {"M": 16, "N": 24},
     }
     further = [name for name, one in found.items() if not one.essential]
     assert {"odd sizes", "small", "large", "M = 1", "N = 1", "N = 63", "N = 64", "N = 65", "N = 128"} <= set(further)
+
+
+IMAGES = ("N", "H", "W", "C")
+
+
+def test_sizes_that_a_threads_elements_divide() -> None:
+    """A row of whole pieces of 4, in several rows: with `pieces = width / 4 + 1`, these rows alone are shifted."""
+    images = operation("N H W C", tensor("X", *IMAGES), tensor("Y", *IMAGES))
+    threads = {"BlockSize": 256, "PixelsPerThread": 4}
+    given = dict(zip(IMAGES, (32, 56, 54, 192), strict=True))
+    found = derived(images, given, parameters=threads)
+    assert dict(found["multiples of 4"].sizes) == dict(zip(IMAGES, (8, 12, 16, 20), strict=True))
+    reduced = found["32x56x54x192 reduced"].sizes
+    assert [reduced[name] % 4 for name in IMAGES] == [given[name] % 4 for name in IMAGES]
+    assert reduced["H"] > 1
+    assert reduced["W"] > 4
+    assert not any("reduced" in name for name in derived(images, dict.fromkeys(IMAGES, 9), parameters=threads))
 
 
 def test_without_shapes_there_is_a_typical_one() -> None:

@@ -40,6 +40,10 @@ _EXTENT_WORDS = re.compile(
     r"block|tile|thread|wave|warp|chunk|rows|cols|column|vec|per|unroll|size|edge", re.IGNORECASE
 )
 _VECTOR_WORDS = re.compile(r"vec|per_?thread|unroll|items", re.IGNORECASE)
+USUAL_STEP = 8
+"""Elements that a thread takes at once, where no parameter says how many."""
+
+LARGEST_STEP = 64
 _ODD = (5, 3, 7, 11, 1, 9, 13)
 """Elements beyond whole blocks, one for each size in turn, so that no two are alike."""
 
@@ -90,6 +94,7 @@ class _Deriver:
             one.name for one in operation.tensors for shape in shapes if overlapping_stride(one, shape) is not None
         }
         self._below = _small_sizes(self._roles.extents, shapes)
+        self._step = _step(parameters)
 
     def found(self) -> list[CustomSizes]:
         if not self._free and not self._roles.strides:
@@ -106,6 +111,7 @@ class _Deriver:
             ("one beyond the block", lambda size, _: self._blocks[size][-1] + 1),
             ("less than a block", lambda size, at: self._blocks[size][0] // 2 - 1 - at),
             ("least sizes", lambda _size, _at: 0),
+            (f"multiples of {self._step}", lambda _, at: self._step * (2 + at % 5)),
         ):
             yield from self._made(name, value, essential=True)
         ragged = self._sizes(self._ragged, ESSENTIAL_ELEMENTS)
@@ -129,6 +135,7 @@ class _Deriver:
                     fixed = self._snapped(size, value, {})
                     yield from self._made(f"{size} = {fixed}", self._ragged, fixed={size: fixed})
         yield from self._large()
+        yield from self._reduced()
         sizes = self._sizes(self._ragged, ESSENTIAL_ELEMENTS)
         if sizes is None:
             return
@@ -152,6 +159,20 @@ class _Deriver:
             best = sizes
         if best is not None:
             yield CustomSizes("large", best)
+
+    def _reduced(self) -> Iterator[CustomSizes]:
+        """The shapes that are too large to be executed whole, with sizes that leave the same remainders."""
+        for shape in self._shapes:
+            wanted = {size: shape[size] for size in self._free}
+            sizes = self._completed(wanted, {})
+            for size in self._free * 4:
+                if sizes is None or self._elements(sizes) <= MOST_ELEMENTS:
+                    break
+                steps, rest = divmod(wanted[size], self._step)
+                wanted[size] = max(steps // 4, min(steps, 2)) * self._step + rest
+                sizes = self._completed(wanted, {})
+            if sizes is not None and sizes != shape and self._elements(sizes) <= MOST_ELEMENTS:
+                yield CustomSizes(f"{'x'.join(str(shape[size]) for size in self._free)} reduced", sizes)
 
     def _ragged(self, size: str, at: int) -> int:
         """Whole blocks and some elements, about as many as the shapes have; of a small size nearly what it is there."""
@@ -370,6 +391,13 @@ def _blocks(size: str, parameters: Mapping[str, ParameterValue]) -> list[int]:
     if vectors and largest * max(vectors) <= 1 << 13:
         found.add(largest * max(vectors))
     return sorted(found)
+
+
+def _step(parameters: Mapping[str, ParameterValue]) -> int:
+    """A multiple of what a thread takes at once, by the parameters whose names say such a number."""
+    small = [value for name, value in parameters.items() if type(value) is int and _VECTOR_WORDS.search(name)]
+    step = lcm(*(value for value in small if 2 <= value <= LARGEST_STEP)) if small else 1
+    return step if 2 <= step <= LARGEST_STEP else USUAL_STEP
 
 
 def _ties(extents: Sequence[str], shapes: Sequence[Mapping[str, int]]) -> dict[str, tuple[str, str, str]]:
