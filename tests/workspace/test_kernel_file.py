@@ -99,7 +99,7 @@ ROWS = [
     (with_shape("M = 1\nN = 1\nK = «1.5»"), "wrong-type", "`K` must be an integer, not the number 1.5"),
     (with_shape("M = 1\nN = 1\nK = «true»"), "wrong-type", "`K` must be an integer, not true"),
     # values
-    (gemm('a = { dtype = "f16"', 'a = { dtype = «"fp16"»'), "unknown-dtype", "did you mean `f16`? known: f16, bf16"),
+    (gemm('a = { dtype = "f16"', 'a = { dtype = «"fp16"»'), "unknown-dtype", "did you mean `f16`?"),
     (gemm('layout = "col"', 'layout = «"column"»'), "unknown-layout", "unknown layout `column`"),
     (gemm('kind = "gemm"', 'kind = "gemm"\nactivation = «"gleu"»'), "unknown-activation", "did you mean `gelu`?"),
     (gemm('kind = "gemm"', 'kind = «"gem"»'), "unknown-kind", "did you mean `gemm`?"),
