@@ -210,3 +210,10 @@ def test_own_kernels_have_the_name_and_the_arguments(
 ) -> None:
     symbols = ["_ZN2ns5scaleIfLi8EEEvPT_", "_ZN2ns5scaleIDF16_Li8EEEvPT_", "_Z3addPf", "unreadable"]
     assert own_kernels(symbols, name, arguments) == expected
+
+
+def test_a_boolean_alone_makes_no_kernel_the_units_own() -> None:
+    """Composable Kernel's kernels for a main loop and without one differ in a boolean, and instances have others."""
+    symbols = ["_Z6kernelIfLb1EEvPT_", "_Z6kernelIfLb0EEvPT_"]
+    assert own_kernels(symbols, "kernel", ("256", "false")) == symbols
+    assert own_kernels(symbols, "kernel", ("float", "false")) == symbols[1:]

@@ -74,7 +74,10 @@ def is_helper(symbol: str) -> bool:
 
 
 def own_kernels(symbols: Sequence[str], name: str, arguments: Sequence[str]) -> list[str]:
-    """The kernels with a name, and of these those of which most template arguments in a row are among `arguments`."""
+    """The kernels with a name, and of these those of which most template arguments in a row are among `arguments`.
+
+    Rows of nothing but booleans do not count: `false` is among the parameters of most instances.
+    """
     found: dict[str, int] = {}
     wanted = [text.lstrip("_") for text in arguments]
     for symbol in symbols:
@@ -85,7 +88,8 @@ def own_kernels(symbols: Sequence[str], name: str, arguments: Sequence[str]) -> 
         if last_name(kernel) == name:
             nodes = kernel.children[1:] if kernel.kind is NameNodeKind.TEMPLATE else ()
             given = [full_name(node).lstrip("_") if node.size <= _LONGEST else _LEFT_OUT for node in nodes]
-            found[symbol] = SequenceMatcher(None, given, wanted, autojunk=False).find_longest_match().size
+            match = SequenceMatcher(None, given, wanted, autojunk=False).find_longest_match()
+            found[symbol] = 0 if {"true", "false"}.issuperset(given[match.a : match.a + match.size]) else match.size
     most = max(found.values(), default=0)
     return [symbol for symbol, number in found.items() if number == most]
 
