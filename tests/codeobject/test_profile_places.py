@@ -18,7 +18,7 @@ from helpers.units import unit
 TEMPLATE = "first\n  second\n{% if true %}\nthree four\n{% endif %}\nsame\nsame\n"
 
 
-def place(line: int | None, source: str = "", path: str = "/tmp/work/kernel.hip", **more: Any) -> ProfiledPlace:
+def place(line: int | None, source: str = "", path: str = "/elsewhere/kernel.hip", **more: Any) -> ProfiledPlace:
     return ProfiledPlace(text=more.pop("text", "s_nop 0"), path=path, line=line, samples=1, source=source, **more)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -137,7 +138,8 @@ def test_elements_of_an_output_that_lie_at_one_place(tmp_path: Path, strides: st
 
 @pytest.mark.parametrize("strides", ['["C", "1"]', '["C + 3", "1"]', '["1", "T"]', '["2", "9"]', '["300", "3"]'])
 def test_elements_with_gaps_or_in_turns_do_not_overlap(tmp_path: Path, strides: str) -> None:
-    kernel(tmp_path, "", output=f"{OUTPUT}strides = {strides}\n")
+    (found,) = kernel(tmp_path, "", output=f"{OUTPUT}strides = {strides}\n").operation.outputs
+    assert [*found[1].strides] == json.loads(strides)
 
 
 @pytest.mark.parametrize(

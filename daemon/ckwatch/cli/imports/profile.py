@@ -43,30 +43,32 @@ class ImportedProfile:
 
     @classmethod
     def of_file(cls, file: str, profile: DeviceProfile) -> ImportedProfile:
-        """What is printed of a file."""
-        return cls(
-            file=file,
-            method=profile.method,
-            unit=profile.unit,
-            total=profile.total,
-            lines=by_line(profile),
-            kernels=profile.kernels,
-            device=profile.device,
-            notes=profile.notes,
-        )
+        """A file's profile as it is printed."""
+        return cls._of(file, profile, profile.unit, by_line(profile))
 
     @classmethod
     def of_unit(cls, file: str, profile: UnitDeviceProfile) -> ImportedProfile:
-        """What is printed of one that was placed at a unit's template."""
+        """A profile that was placed at a unit's template, as it is printed."""
+        return cls._of(file, profile, profile.weighed_by, profile.lines, profile.other_build)
+
+    @classmethod
+    def _of(
+        cls,
+        file: str,
+        profile: DeviceProfile | UnitDeviceProfile,
+        unit: str,
+        lines: tuple[LineWeight, ...],
+        other_build: str = "",
+    ) -> ImportedProfile:
         return cls(
             file=file,
             method=profile.method,
-            unit=profile.weighed_by,
+            unit=unit,
             total=profile.total,
-            lines=profile.lines,
+            lines=lines,
             kernels=profile.kernels,
             device=profile.device,
-            other_build=profile.other_build,
+            other_build=other_build,
             notes=profile.notes,
         )
 
