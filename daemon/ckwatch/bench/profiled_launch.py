@@ -37,7 +37,7 @@ class ProfiledLaunch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchesDone:
-    """What became of it: `launches` on `device`, or the failure."""
+    """The outcome: `launches` on `device`, or the failure."""
 
     launches: int = 0
     device: DeviceFacts | None = None
@@ -57,7 +57,7 @@ def write_job(folder: Path, launch: ProfiledLaunch, artifacts: Sequence[bytes]) 
 
 
 def read_result(folder: Path) -> LaunchesDone | None:
-    """What became of the job; None for a program that ended before it could say."""
+    """The outcome of the job; None for a program that ended before it could say."""
     try:
         return TypeAdapter(LaunchesDone).validate_json(read_file(folder / _RESULT))
     except (OSError, ValueError):

@@ -101,7 +101,7 @@ def _cells(kernel: KernelProfile, figures: ProfileFigures, place: str) -> list[s
 
 
 def _weight(figures: ProfileFigures) -> tuple[int, int]:
-    """What ranks lines: their estimated cycles where there are any, then issues."""
+    """The rank of a line: their estimated cycles where there are any, then issues."""
     return 0 if figures.cycles is None else figures.cycles.total, figures.counts.issued
 
 
@@ -240,7 +240,7 @@ async def _on_device(options: argparse.Namespace, output: Output) -> int:
 
 
 def change_lines(found: UnitProfile, against: str | None, top: int, root: str) -> Iterator[tuple[str, str]]:
-    """What is different from the profile that was asked for, if one was."""
+    """The differences from the profile that was asked for, if one was."""
     if against is None:
         return
     yield "", ""

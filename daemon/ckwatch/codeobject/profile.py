@@ -84,7 +84,7 @@ def figures_of(
 
 
 def waited_for(wait: Instruction) -> tuple[str, ...]:
-    """What an `s_waitcnt` or one of its kin waits for, in words."""
+    """The operations that an `s_waitcnt` or one of its kin waits for, in words."""
     named = _COUNTER.match(wait.mnemonic)
     counters = re.findall(r"(\w+cnt)\(", wait.text)
     if not counters and named is not None:

@@ -96,7 +96,7 @@ def _change(line: ProfiledLine, texts: tuple[str, ...], *, worse: bool, gone: bo
 
 
 def _texts(before: _Line | None, after: _Line) -> tuple[tuple[str, ...], bool]:
-    """What changed of a line, and True if it costs more."""
+    """The changes of a line in words, and True if it costs more."""
     if before is None:
         new = f"issues per workgroup 0 → {after.issues:.4g}"
         return ((new,), True) if after.share >= LEAST_SHARE else ((), False)

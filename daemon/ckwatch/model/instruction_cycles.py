@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class WaitCause:
-    """What a wave waits for: the result of the instruction at `address`, or a unit of the hardware (None)."""
+    """The cause of a wait: the result of the instruction at `address`, or a unit of the hardware (None)."""
 
     what: str
     address: int | None = None

@@ -92,7 +92,7 @@ def worst_of(row: np.ndarray[Any, np.dtype[np.uint64]]) -> WorstRequest | None:
 
 
 def read_counts(library: ctypes.CDLL) -> tuple[KernelCounts, ...]:
-    """What was counted since counting began, by kernels, the one that was launched first at first."""
+    """The counts since counting began, by kernels, the one that was launched first at first."""
     found = []
     for kernel in range(library.ckwatch_emulator_counted_kernels()):
         instructions, told = ctypes.c_uint32(), [ctypes.c_uint64() for _ in range(3)]

@@ -49,7 +49,7 @@ ENDLESS = 1 << 30
 
 @dataclass(slots=True)
 class _Shown:
-    """What a document has of a unit's profile: its notes, at the lines where they are at this revision of the text."""
+    """A document's part of a unit's profile: its notes, at the lines where they are at this revision of the text."""
 
     unit: str
     profile: TemplateProfile
@@ -272,7 +272,7 @@ class LineProfileProvider(LanguageProvider):
 
 
 def lost_at_lines(session: Session, profiles: LineProfiles, path: str) -> list[types.Diagnostic]:
-    """What is clearly lost at lines of an open template, as diagnostics of severity hint, and what costs more than
+    """The clear losses at lines of an open template, as diagnostics of severity hint, and what costs more than
     before."""
     document = session.open_at(path)
     found = []

@@ -33,7 +33,7 @@ SINCE = {"previous": "since the last build", "baseline": "against the baseline"}
 
 @dataclass(frozen=True, slots=True)
 class LineNote:
-    """What is shown of a line: a few words, the loss if there is one, and in words what costs more than before."""
+    """The words at a line: a few words, the loss if there is one, and in words what costs more than before."""
 
     line: int
     label: str
@@ -226,12 +226,12 @@ def line_page(profiles: Sequence[tuple[str, TemplateProfile]], line: int) -> lis
 
 
 def hint_message(hint: ProfileHint) -> str:
-    """What is lost, with the place in a header."""
+    """The loss, with the place in a header."""
     return hint.message if hint.in_template else f"{_place(hint.path, hint.line)}: {hint.message}"
 
 
 def sampled_words(profile: UnitProfile, line: ProfiledLine) -> str:
-    """What a tool saw of a line on a real device; empty where there is nothing."""
+    """The samples that a tool took at a line on a real device; empty where there is nothing."""
     found = profile.on_device
     if found is None:
         return ""

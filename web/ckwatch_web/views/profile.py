@@ -259,7 +259,7 @@ def _boxes(around: _Call, begin: int, depth: int, total: int) -> Iterator[dict[s
 
 
 def lost(found: UnitProfile) -> Table:
-    """What is clearly lost, the largest losses first."""
+    """The clear losses, the largest losses first."""
     rows: list[Row] = []
     for at, hint in enumerate(found.hints):
         place = TextPlace(hint.path, hint.line)

@@ -72,7 +72,7 @@ class _Output:
 
     @property
     def right(self) -> RightOutput:
-        """What a result is compared with."""
+        """The output that a result is compared with."""
         if self._exact is not None:
             bits = self._exact.astype(storage_type(self.buffer.dtype)).astype(np.int64)
             return RightOutput(self._name, self.view, bits, (0.0, 0.0, 0.0, 0.0))
@@ -157,7 +157,7 @@ class GivenReference:
 
     @property
     def right_outputs(self) -> tuple[RightOutput, ...]:
-        """What results are compared with, in the order of the outputs."""
+        """The values that results are compared with, in the order of the outputs."""
         return tuple(output.right for output in self._outputs)
 
     @property

@@ -28,7 +28,7 @@ Parameter = int | bool | str
 
 @dataclass(slots=True)
 class _Tile:
-    """What is known of a program."""
+    """The known facts of a program."""
 
     program: CppProgram
     launcher: str

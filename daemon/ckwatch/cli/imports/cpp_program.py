@@ -193,7 +193,7 @@ def read_program(
 
 
 def _instantiated(code: str, definitions: Mapping[str, Sequence[CppDefinition]]) -> list[CppDefinition]:
-    """What the program's first instantiations give for the template parameters of its functions."""
+    """The arguments that the program's first instantiations give for the template parameters of its functions."""
     found: dict[str, CppDefinition] = {}
     functions = [one for ones in definitions.values() for one in ones if one.kind == "function" and one.parameters]
     for function in sorted(functions, key=lambda one: one.start):

@@ -219,7 +219,7 @@ class IndexRanges:
         return re.search(rf"{pattern}|\b{re.escape(name)}\s*(?:\+\+|--)", self._body[start:end]) is not None
 
     def _bound(self, name: str, at: int, depth: int) -> Polynomial | None:
-        """What a name is less than at an offset; the nearest condition counts."""
+        """The bound that a name is less than at an offset; the nearest condition counts."""
         found: tuple[int, str, int] | None = None
         for where, condition, negated, end in self._conditions(at):
             for part in re.split(r"\|\|" if negated else r"&&", condition):
@@ -274,7 +274,7 @@ def _statement_end(body: str, at: int) -> int:
 
 
 def _limit(name: str, condition: str, *, negated: bool) -> str | None:
-    """What the name is less than, where the condition, or its opposite, says so."""
+    """The bound that the name is less than, where the condition, or its opposite, says so."""
     below = ("<", "<=") if not negated else (">=", ">")
     for operator, over in ((below[0], ""), (below[1], " + 1")):
         found = re.fullmatch(rf"{re.escape(name)}\s*{operator}(?![=<>])\s*([^<>=]+(?:>>[^<>=]+)?)", condition)

@@ -37,7 +37,7 @@ class Macro:
 
 @dataclass(frozen=True, slots=True)
 class MacroUse:
-    """What a use of a macro at an offset stands for. `is_called` is False where its name is given to another macro, so
+    """The text of a macro where it is used. `is_called` is False where its name is given to another macro, so
     that its parameters stay as they are."""
 
     start: int
