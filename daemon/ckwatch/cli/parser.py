@@ -326,6 +326,7 @@ WRITING = (
             flag("--list", "list what a workspace can begin with"),
             *STARTERS,
             value("--from", "NAME", "with an example of --list", dest="example"),
+            flag("--agents", "write AGENTS.md and a skill for coding agents into a workspace that is there"),
         ),
     ),
     command(

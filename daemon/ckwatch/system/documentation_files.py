@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ckwatch.system.user_files import read_file
+
 
 def documentation_folder() -> Path | None:
     """The folder of the documentation; None where it was left out."""
@@ -20,4 +22,4 @@ def page_names() -> list[str]:
 def read_page(name: str) -> str | None:
     """The text of a page, by its name with or without `.md`; None where there is none."""
     folder, stem = documentation_folder(), name.removesuffix(".md")
-    return (folder / f"{stem}.md").read_text(encoding="utf-8") if folder is not None and stem in page_names() else None
+    return read_file(folder / f"{stem}.md").decode() if folder is not None and stem in page_names() else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from json import dumps
 from typing import Any
 
@@ -17,6 +17,9 @@ TOKEN_LIMIT = 1500
 
 KEPT = 32
 """Answers that can be read on, the newest of a session."""
+
+MOST_FIELDS = 40
+"""Fields of a record; what has more is a table by names."""
 
 _TOKEN = re.compile(r"[A-Za-z]{1,6}|\d{1,3}|[^\sA-Za-z\d]{1,2}|\s+")
 """Pieces that byte-pair encodings split such text into, or larger ones: words of English and of code are one token to
@@ -46,45 +49,40 @@ class Answer(BaseModel):
         return dumps(compact(self.model_dump()), ensure_ascii=False, separators=(",", ":"))
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """What a command printed, whole."""
-
-    number: int
-    status: int
-    lines: Sequence[Mapping[str, Any]]
+Part = list[Any] | dict[str, Any] | str
+"""What can be cut: a list, a table or record, a text."""
 
 
 class AnswerBook:
-    """The documents of a session, of which answers show parts."""
+    """What the commands of a session printed, whole, by the numbers of the answers that show parts of it."""
 
     def __init__(self) -> None:
-        self._documents: dict[int, Document] = {}
+        self._documents: dict[int, list[Any]] = {}
         self._count = 0
 
     def answer(self, status: int, lines: Sequence[Mapping[str, Any]]) -> Answer:
         """The first part of what a command printed."""
         self._count += 1
         kept = [compact(line) for line in sorted(lines, key=_rank) if line.get("event") not in _LEFT_OUT]
-        self._documents[self._count] = Document(self._count, status, kept)
+        self._documents[self._count] = kept
         self._documents.pop(self._count - KEPT, None)
-        return fitted(kept, f"{self._count}:/lines", 0, status)
+        return fitted(kept, f"{self._count}:/lines", exit_status=status)
 
     def more(self, wanted: str) -> Answer:
         """The part that an earlier answer left out. Raises CkwatchError where there is none."""
-        found = re.fullmatch(r"((\d{1,9}):/lines((?:/[^/@]+)*))@(\d{1,9})", wanted)
-        document = self._documents.get(int(found[2])) if found else None
-        if found is None or document is None:
-            raise CkwatchError(f"no answer has more under '{wanted[:80]}'", "call the tool again without `more`")
-        value: Any = document.lines
+        found = re.fullmatch(r"((\d{1,9}):/lines((?:/[^/@]*)*))@(\d{1,9})", wanted)
         try:
+            if found is None or "/-" in wanted:
+                raise ValueError(wanted)
+            first = int(found[4])
+            value: Any = self._documents[int(found[2])]
             for step in found[3].split("/")[1:]:
                 value = value[int(step)] if isinstance(value, list) else value[step.replace("~1", "/")]
+            rest = dict(islice(value.items(), first, None)) if isinstance(value, dict) else value[first:]
         except (LookupError, ValueError, TypeError):
-            raise CkwatchError(f"no answer has more under '{wanted[:80]}'", "take it from the field `cut`") from None
-        start = int(found[4])
-        rest = value[start:] if isinstance(value, list | str) else [value]
-        return fitted(rest if isinstance(rest, list) else [rest], found[1], start, None)
+            hint = "take it from the field `cut` of one of the last answers"
+            raise CkwatchError(f"no answer has more under '{wanted[:80]}'", hint) from None
+        return fitted(rest, found[1], first)
 
 
 def token_count(text: str) -> int:
@@ -100,66 +98,48 @@ def compact(value: Any) -> Any:
     return [compact(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def fitted(values: Sequence[Any], pointer: str, start: int, status: int | None) -> Answer:
-    """The beginning of `values` that fits an answer, with what is cut inside and behind it.
+def fitted(value: Part, pointer: str, first: int = 0, exit_status: int | None = None) -> Answer:
+    """The beginning of a list, text or table that fits an answer, with what is cut inside and behind it.
 
-    `pointer`: to the list in its document; `start`: where in it `values` begins, characters into a text.
+    `pointer`: to it in its document, of which it is the rest from element, character or entry `first`.
     """
-    few = min(len(values), 5)
+    enough = min(len(value), 5) if isinstance(value, list) else 1
     for most, characters in _CAPS:
-        fitting = _fitting(values, pointer, start, status, most, characters)
-        if len(fitting.lines) >= few:
+        count = len(value)
+        while True:
+            cuts: list[Cut] = []
+            shown = _shortened(value, pointer, most, characters, cuts, first, count)
+            answer = Answer(exit_status=exit_status, lines=shown if isinstance(shown, list) else [shown], cut=cuts)
+            fits = token_count(answer.text()) <= TOKEN_LIMIT
+            if fits or count <= 1 or not isinstance(value, list):
+                break
+            count = min(count - 1, count * TOKEN_LIMIT // token_count(answer.text()) + 1)
+        if fits and len(answer.lines) >= enough:
             break
-    return fitting
-
-
-def _fitting(values: Sequence[Any], pointer: str, start: int, status: int | None, most: int, characters: int) -> Answer:
-    """As many of `values` as fit, at least one."""
-    answer = _cut(values, len(values), pointer, start, status, most, characters)
-    few, many = 1, len(values)
-    while not _fits(answer) and many > 1:
-        many = max(few, min(many - 1, len(answer.lines) - 1))
-        answer = _cut(values, many, pointer, start, status, most, characters)
     return answer
 
 
-def _fits(answer: Answer) -> bool:
-    return token_count(answer.text()) <= TOKEN_LIMIT
+def _shortened(
+    value: Any, pointer: str, most: int, characters: int, cuts: list[Cut], first: int = 0, count: int | None = None
+) -> Any:
+    """A value with at most so many elements in each list inside, and characters in each text; `count` of its own."""
 
+    def keep(limit: int) -> int:
+        if (left_out := len(value) - limit) > 0:
+            cuts.append(Cut(at=pointer.partition(":")[2], left_out=left_out, more=f"{pointer}@{first + limit}"))
+        return limit
 
-def _cut(
-    values: Sequence[Any], count: int, pointer: str, start: int, status: int | None, most: int, characters: int
-) -> Answer:
-    cuts: list[Cut] = []
-    text_start = start if len(values) == 1 and isinstance(values[0], str) else None
-    lines = []
-    for index, value in enumerate(values[:count]):
-        at = pointer if text_start is not None else f"{pointer}/{start + index}"
-        lines.append(_shortened(value, at, most, characters, cuts, text_start or 0))
-    if count < len(values):
-        cuts.append(_left_out(pointer, len(values) - count, start + count))
-    return Answer(exit_status=status, lines=lines, cut=cuts)
+    def inside(step: int | str, field: Any) -> Any:
+        return _shortened(field, f"{pointer}/{str(step).replace('/', '~1')}", most, characters, cuts)
 
-
-def _left_out(pointer: str, count: int, first: int) -> Cut:
-    return Cut(at=pointer.partition(":")[2], left_out=count, more=f"{pointer}@{first}")
-
-
-def _shortened(value: Any, pointer: str, most: int, characters: int, cuts: list[Cut], start: int = 0) -> Any:
     match value:
-        case str() if len(value) > characters:
-            cuts.append(_left_out(pointer, len(value) - characters, start + characters))
-            return value[:characters]
+        case str():
+            return value[: keep(characters)]
         case list():
-            if len(value) > most:
-                cuts.append(_left_out(pointer, len(value) - most, most))
-            return [_shortened(one, f"{pointer}/{n}", most, characters, cuts) for n, one in enumerate(value[:most])]
+            return [inside(first + n, one) for n, one in enumerate(value[: keep(most if count is None else count)])]
         case dict():
-            steps: Iterator[tuple[str, Any]] = iter(value.items())
-            return {
-                name: _shortened(field, f"{pointer}/{str(name).replace('/', '~1')}", most, characters, cuts)
-                for name, field in steps
-            }
+            kept = keep(most * 5) if len(value) > MOST_FIELDS else len(value)
+            return {name: inside(name, field) for name, field in islice(value.items(), kept)}
     return value
 
 

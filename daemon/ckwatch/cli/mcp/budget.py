@@ -9,7 +9,7 @@ from ckwatch.model.errors import CkwatchError
 
 
 @dataclass(slots=True)
-class Budget:
+class SessionBudget:
     """The rest of a session's budget: compiles, verifications of a unit, seconds that tools may work."""
 
     compiles: int

@@ -19,7 +19,9 @@ async def run(options: argparse.Namespace) -> int:
     if dependency(options, "find_spec", find_spec)("mcp") is None:
         raise CkwatchError("assistants need the package mcp, which is not installed", command_for_extra("mcp"))
     async with asking(options) as client:
-        budget = import_module("ckwatch.cli.mcp.budget").Budget(options.compiles, options.verifications, options.time)
+        budget = import_module("ckwatch.cli.mcp.budget").SessionBudget(
+            options.compiles, options.verifications, options.time
+        )
         server = await to_thread.run_sync(import_module, "ckwatch.cli.mcp.server")
         await server.serve(client, budget, allow_changes=options.allow_changes)
     return 0

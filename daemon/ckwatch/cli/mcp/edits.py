@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Coordinate = Annotated[int, Field(ge=0)]
 
 
-class Place(BaseModel):
+class TextPlace(BaseModel):
     """A position in a text; lines and columns count from zero, in code points."""
 
     line: Coordinate
@@ -37,8 +37,8 @@ class Replacement(BaseModel):
 
     text: str
     old: str | None = None
-    start: Place | None = None
-    end: Place | None = None
+    start: TextPlace | None = None
+    end: TextPlace | None = None
 
 
 @dataclass(slots=True)
@@ -62,6 +62,7 @@ class Edits:
 
     async def follow_editors(self) -> None:
         """Show what editors have not saved, except in files with an edit."""
+        await self._client.sync()
         self._editors = {one.path: one.text for one in await self._client.unsaved()}
         for path in [path for path, shown in self._shown.items() if not shown.own and path not in self._editors]:
             await self._drop(path)

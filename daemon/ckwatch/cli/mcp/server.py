@@ -17,7 +17,7 @@ from pydantic import Field
 
 from ckwatch.cli.command_words import KERNEL_END
 from ckwatch.cli.mcp.answers import Answer, AnswerBook
-from ckwatch.cli.mcp.budget import Budget
+from ckwatch.cli.mcp.budget import SessionBudget
 from ckwatch.cli.mcp.commands import Line, run_command
 from ckwatch.cli.mcp.documents import add_documents, documented
 from ckwatch.cli.mcp.edits import Edits, Replacement
@@ -49,10 +49,10 @@ EDITS = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_
 WORKS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 
 
-class Session:
+class AgentSession:
     """What one assistant may do in a workspace, and has asked so far."""
 
-    def __init__(self, client: Client, budget: Budget, *, allow_changes: bool) -> None:
+    def __init__(self, client: Client, budget: SessionBudget, *, allow_changes: bool) -> None:
         self.client = client
         self.budget = budget
         self.book = AnswerBook()
@@ -84,8 +84,14 @@ class Session:
                 return _reply(self.book.more(more))
             status, lines = 0, [*first]
             for name, options, words in commands:
-                ran = await self._reported(context, name, options, words)
-                status, lines = max(status, ran[0]), [*lines, *ran[1]]
+                try:
+                    ran = await self._reported(context, name, options, words)
+                except CkwatchError as error:
+                    if not lines:
+                        raise
+                    lines.append({"note": f"{name}: {error.message}"})
+                else:
+                    status, lines = max(status, ran[0]), [*lines, *ran[1]]
             return _reply(self.book.answer(status, lines))
 
     async def edited(
@@ -156,7 +162,7 @@ async def _report(context: Context, lines: anyio.abc.ObjectReceiveStream[Line]) 
 class Tools:
     """The tools of a session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: AgentSession) -> None:
         self._session = session
 
     async def workspace(self, context: Context, patterns: Patterns = [], more: More = None) -> Reply:  # noqa: B006
@@ -286,7 +292,7 @@ class Tools:
         return await self._session.run(context, None, *([] if words is None else [("check", (), words)]), first=[line])
 
 
-def make_server(session: Session) -> MCPServer:
+def make_server(session: AgentSession) -> MCPServer:
     """A server for one assistant."""
     server: MCPServer = MCPServer("ckwatch", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
     tools = Tools(session)
@@ -309,9 +315,9 @@ def _given(option: str, value: str | None) -> list[str]:
     return [] if value is None else [f"{option}={value}"]
 
 
-async def serve(client: Client, budget: Budget, *, allow_changes: bool) -> None:
+async def serve(client: Client, budget: SessionBudget, *, allow_changes: bool) -> None:
     """Serve one assistant on standard input and output, until it leaves."""
-    session = Session(client, budget, allow_changes=allow_changes)
+    session = AgentSession(client, budget, allow_changes=allow_changes)
     try:
         await make_server(session).run_stdio_async()
     finally:
