@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Coordinate = Annotated[int, Field(ge=0)]
 
 
-class TextPlace(BaseModel):
+class EditPlace(BaseModel):
     """A position in a text; lines and columns count from zero, in code points."""
 
     line: Coordinate
@@ -37,8 +37,8 @@ class Replacement(BaseModel):
 
     text: str
     old: str | None = None
-    start: TextPlace | None = None
-    end: TextPlace | None = None
+    start: EditPlace | None = None
+    end: EditPlace | None = None
 
 
 @dataclass(slots=True)
