@@ -91,7 +91,7 @@ dist: .venv/.installed
 # Renews pylock.toml; PACKAGES="ruff mypy": only these.
 lock: .venv/.installed
 	UV_CUSTOM_COMPILE_COMMAND="make lock" UV_DEFAULT_INDEX=https://pypi.org/simple $(BIN)/uv pip compile --quiet \
-	  --universal --python-version 3.11 --group dev $(addprefix --extra ,amd farm plot shared web) \
+	  --universal --python-version 3.11 --group dev $(addprefix --extra ,amd farm mcp plot shared web) \
 	  $(if $(PACKAGES),$(addprefix --upgrade-package ,$(PACKAGES)),--upgrade) --output-file pylock.toml pyproject.toml
 
 clean:

@@ -12,12 +12,12 @@ from typing import get_args
 import pytest
 
 from ckwatch.bench.runtimes.selection import RUNTIMES
+from ckwatch.checks.documentation import PAGES as PAGES_OF_CODES
 from ckwatch.core import effects
 from ckwatch.core.events import AnyEvent
 from ckwatch.core.step import HANDLERS
 from ckwatch.engine import bootstrap, loop
 from ckwatch.model.targets import DEVICE_KINDS
-from ckwatch_lsp.diagnostics.conversion import PAGES as PAGES_OF_CODES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

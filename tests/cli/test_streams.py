@@ -54,7 +54,7 @@ COMMANDS = {
 WITH_A_DAEMON = {"start": ["start"], "watch": ["watch"], "status": ["status"], "cancel": ["cancel"], "logs": ["logs"]} | {
     "restart": ["restart"], "stop": ["stop"]
 }  # fmt: skip
-OTHERWISE = {"lsp": "speaks a protocol", "emulate": "runs a program"}
+OTHERWISE = {"lsp": "speaks a protocol", "mcp": "speaks a protocol", "emulate": "runs a program"}
 SILENT = {
     "logs": "without a daemon there is no log",
     "toolchain": "there is none",

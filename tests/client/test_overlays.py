@@ -11,7 +11,7 @@ from benches.client_bench import Bench
 from ckwatch.client import Client
 from ckwatch.client.overlays import ClientState, OverlayText, missing
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.messages import FocusRequest, OverlayRequest, ViewRequest
+from ckwatch.wire.messages import FocusRequest, OverlayRequest, UnsavedText, ViewRequest
 from fakes.fake_engine import unit_of
 
 
@@ -181,7 +181,7 @@ async def test_editors(client: Client, daemon: Bench) -> None:
     assert daemon.engine.of("editor") == [("me", True)]
     await client.editor(shows=False)
     assert daemon.engine.of("editor") == [("me", True), ("me", False)]
-    await daemon.relay.until_open(0)
+    assert await client.unsaved() == [UnsavedText(path="/w/a.j2", text="unsaved")]
 
 
 async def test_everything_is_sent_again_to_the_next_daemon(client: Client, daemon: Bench) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from benches.daemon_bench import KERNEL, MACROS, TEMPLATE, Bench, Follower, build, following
+from benches.daemon_bench import KERNEL, MACROS, SECONDS, TEMPLATE, Bench, Follower, build, following
 from ckwatch.engine.bootstrap import open_engine
 from ckwatch.engine.handlers import look_up
 from ckwatch.model.causes import ARTIFACT_LOST
@@ -22,6 +22,7 @@ from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.topics import SHOW
 from ckwatch.system.async_processes import ProcessResult, run_process
+from ckwatch.wire.messages import UnsavedText
 from ckwatch.wire.state import ShownPlace, State, Unit
 from fakes.patience import PATIENCE_S
 from helpers.workspaces import gemm_kernel
@@ -440,6 +441,29 @@ async def test_a_reset_for_a_number_of_another_daemon(bench: Bench) -> None:
 
 def shown_to(follower: Follower) -> list[State | None]:
     return [change.state for change in follower.seen if change.topic == "show"]
+
+
+async def test_what_editors_have_not_saved_is_known_to_others(bench: Bench) -> None:
+    template, kernel = (str(bench.root / name) for name in ("templates/k.hip.j2", "k.kernel.toml"))
+
+    async def becomes(text: str | None) -> None:
+        expected = [] if text is None else [UnsavedText(path=template, text=text)]
+        with anyio.fail_after(SECONDS):
+            while await daemon.requests.unsaved() != expected:  # noqa: ASYNC110  # nothing announces it
+                await anyio.sleep(0.01)
+
+    async with bench.open() as daemon:
+        await daemon.requests.overlay("script", kernel, "a sweep's")
+        await daemon.requests.overlay("vim", template, "first")
+        await daemon.requests.editor("vim", shows=False)
+        await becomes("first")
+        await daemon.requests.editor("emacs", shows=True)
+        await daemon.requests.overlay("emacs", template, "second")
+        await becomes("second")
+        await daemon.forget("emacs")
+        await becomes("first")
+        await daemon.requests.overlay("vim", template, None)
+        await becomes(None)
 
 
 async def test_an_editor_is_shown_each_place_once(bench: Bench) -> None:

@@ -52,6 +52,7 @@ from ckwatch.wire.messages import (
     Run,
     TimeTrace,
     UnitDetail,
+    UnsavedText,
     ViewRequest,
 )
 from ckwatch.wire.state import BuildLine, Change, File, Snapshot, Status, Unit, Workspace, WorkspaceDetail
@@ -216,6 +217,7 @@ ANSWERS: dict[AnyEndpoint, Any] = {
     TimingQuestions.imported_timings: [imported_timing()],
     TimingQuestions.imported_files: [imported_file()],
     TimingQuestions.remove_imported: None,
+    WorkspaceQuestions.unsaved: [UnsavedText(path="/w/a.j2", text="unsaved")],
     ClientQuestions.snapshot: lambda engine: Snapshot(
         seq=engine.seq, states={topic: state for topic, (_, state) in engine.states.items() if state}
     ),

@@ -31,7 +31,7 @@ from ckwatch.wire.language import (
     TemplateName,
     Vocabulary,
 )
-from ckwatch.wire.messages import Artifact, PlannedUnit, Problem, RenderedText, Run, SlowAnswer, UnitDetail
+from ckwatch.wire.messages import Artifact, PlannedUnit, Problem, RenderedText, Run, SlowAnswer, UnitDetail, UnsavedText
 from ckwatch.wire.state import File, Snapshot, Status, Unit, WorkspaceDetail
 from ckwatch.wire.verification import UnitVerification
 from fakes.fake_engine import HOVER, WORDS, FakeEngine, unit_of
@@ -86,6 +86,7 @@ ROWS = [
         {"archs": ["gfx942"], "rules": False, "header_warnings": True},
     ),
     Row("PUT /clients/x/editor", None, ("editor", "x", True), {"shows": True}),
+    Row("GET /unsaved", list[UnsavedText], ("unsaved",)),
     Row("POST /show", int, ("show", "/ck/a b.hpp", 3, 0), {"path": "/ck/a b.hpp", "line": 3}),
     Row(f"GET /units/{UNIT}/analysis", Analysis, ("analysis", None, UNIT)),
     Row(f"GET /units/{UNIT}/analysis?client=x", Analysis, ("analysis", "x", UNIT)),

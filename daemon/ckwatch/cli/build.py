@@ -33,17 +33,18 @@ if TYPE_CHECKING:  # the wire types load pydantic
 
 def check(options: argparse.Namespace, asked: Callable[[], None]) -> int:
     """Everything that shows without a compiler. `asked` is called when the daemon has the request."""
-    return anyio.run(partial(_run, options, asked, check_only=True))
+    return anyio.run(partial(run, options, asked, check_only=True))
 
 
 def build(options: argparse.Namespace, asked: Callable[[], None]) -> int:
     """Compile, and copy products out where asked. `asked` is called when the daemon has the request."""
     if (options.aot or options.runner) and not options.out:
         raise CkwatchError("--aot and --runner need a folder to write to", "add --out DIR")
-    return anyio.run(partial(_run, options, asked, check_only=False))
+    return anyio.run(partial(run, options, asked, check_only=False))
 
 
-async def _run(options: argparse.Namespace, asked: Callable[[], None], *, check_only: bool) -> int:
+async def run(options: argparse.Namespace, asked: Callable[[], None] = lambda: None, *, check_only: bool) -> int:
+    """Check or build units. `asked` is called when the daemon has the request."""
     async with asking(options, options.words) as client:
         return await _build(options, client, Output(options, client.root), asked, check_only=check_only)
 

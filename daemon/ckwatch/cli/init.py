@@ -10,7 +10,7 @@ from pathlib import Path
 from ckwatch.cli.output import Output
 from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.problems import did_you_mean
-from ckwatch.workspace.starters import Starter, copy_starter, examples, starters
+from ckwatch.workspace.starters import Starter, copy_starter, examples, instructions_for_agents, starters
 
 
 def run(options: argparse.Namespace) -> int:
@@ -23,6 +23,11 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if options.workspace is not None and options.folder is not None:
         raise CkwatchError("DIR and -C both say where to write the workspace", "give one of them")
+    if options.agents:
+        for path in copy_starter(instructions_for_agents(), options.workspace or options.folder or Path()):
+            output.text(f"wrote {path}")
+        output.text("next: let your assistant start `ckwatch mcp`; docs/agents.md says how")
+        return 0
     starter = _chosen(options.starter, options.example)
     for path in copy_starter(starter, options.workspace or options.folder or Path()):
         output.text(f"wrote {path}")

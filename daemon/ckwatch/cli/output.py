@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from ckwatch.cli.command_words import dependency
 from ckwatch.cli.styled_text import StyledText, cell_width
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError
@@ -57,6 +58,7 @@ class Output:
         self.details = bool(getattr(options, "details", False))
         self.root = str(root) if root else None
         self._color: str = options.color
+        self._write_line = dependency(options, "write_line", _print_line)
         self._sources = SourceCache()
 
     @cached_property
@@ -84,8 +86,7 @@ class Output:
 
     def _line(self, *parts: object) -> None:
         line = {name: value for part in parts for name, value in fields_of(part).items()}
-        sys.stdout.write(json.dumps(line, ensure_ascii=False, default=to_plain) + "\n")
-        sys.stdout.flush()
+        self._write_line(json.dumps(line, ensure_ascii=False, default=to_plain))
 
     def diagnostics(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Print diagnostics and a summary line, or an object for each; nothing when there are none."""
@@ -121,6 +122,11 @@ class Output:
         """Print a line for people; nothing with `--json`."""
         if not self.json:
             self.styled(StyledText((text, style)))
+
+
+def _print_line(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 _FORCED_BY = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})

@@ -326,6 +326,7 @@ WRITING = (
             flag("--list", "list what a workspace can begin with"),
             *STARTERS,
             value("--from", "NAME", "with an example of --list", dest="example"),
+            flag("--agents", "write AGENTS.md and a skill for coding agents into a workspace that is there"),
         ),
     ),
     command(
@@ -616,6 +617,17 @@ RUNNING = (
             ("-n", "--lines"),
             {"type": positive, "default": 100, "metavar": "N", "help": "how many lines (default: 100)"},
         ),
+    ),
+    command(
+        "mcp",
+        "Serve the workspace to assistants, by the Model Context Protocol",
+        flag("--allow-changes", "let an assistant write its edits to disk"),
+        value("--compiles", "N", "compile at most N units (default: 200)", default=200, type=whole),
+        value("--verifications", "N", "verify at most N units (default: 200)", default=200, type=whole),
+        value("--time", "TIME", "end tools after 90s, 20m or 2h of work (default: 2h)", default=7200.0, type=seconds),
+        TRUST,
+        more="It speaks the protocol on standard input and output; assistants start it.",
+        runs="mcp.command:run",
     ),
     Command(
         "lsp",

@@ -183,7 +183,7 @@ async def one_unit(client: Client, word: str) -> str:
 @asynccontextmanager
 async def asking(options: argparse.Namespace, words: Sequence[str] = ()) -> AsyncIterator[Client]:
     """The client of a command whose workspace is that of `-C`, of the first path among `words`, or here."""
-    async with stoppable():
+    async with dependency(options, "stoppable", stoppable)():
         start = await to_thread.run_sync(start_of, options, words)
         async with dependency(options, "connected", connected)(options, start) as client:
             yield client

@@ -179,7 +179,8 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         await self._state_sync.set("view", chosen if archs or not rules or header_warnings is not None else None)
 
     async def editor(self, *, shows: bool) -> None:
-        """Declare that this client is an editor that shows places: its `events` then have the topic `show`.
+        """Declare that this client is an editor: its overlays are then what `unsaved` returns to others. With `shows`
+        it shows places, and its `events` have the topic `show`.
 
         What others ask an editor to show is reported once, and only the last place to one that reads slowly. Holds
         until it is called again.
@@ -187,7 +188,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         from ckwatch.wire.messages import EditorRequest
 
         self._is_known = True
-        await self._state_sync.set("editor", EditorRequest(shows=True) if shows else None)
+        await self._state_sync.set("editor", EditorRequest(shows=shows))
 
     @asynccontextmanager
     async def sweep(

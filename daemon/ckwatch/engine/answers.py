@@ -79,6 +79,7 @@ class Daemon:
             Workspace.workspace.answered_by(self.statuses.workspace),
             Workspace.log.answered_by(self.statuses.log),
             Workspace.show.answered_by(self.requests.show),
+            Workspace.unsaved.answered_by(self.requests.unsaved),
             Workspace.vocabulary.answered_by(self.language.vocabulary),
             Workspace.templates.answered_by(self.language.templates),
             Workspace.template.answered_by(self.language.template),

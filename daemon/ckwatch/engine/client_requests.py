@@ -17,6 +17,7 @@ from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.text import text_digest
 from ckwatch.system.user_files import file_status
+from ckwatch.wire.messages import UnsavedText
 
 LARGE_CHARACTERS = 256 * 1024
 """A text up to this size has its digest in 1 ms; a thread may take longer to begin while every core is busy."""
@@ -44,7 +45,8 @@ class ClientRequests:
         self._lookup = lookup
         self._sent = sent
         self._clients: set[str] = set()
-        self._editors: frozenset[str] = frozenset()
+        self._editors: dict[str, bool] = {}
+        """The clients that are editors, and whether they show places."""
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -83,27 +85,36 @@ class ClientRequests:
         await self._loop.post(events.OptionsChanged(client, options, at=time.time()))
 
     async def editor(self, client: str, *, shows: bool) -> None:
-        """Set if the client is an editor that shows places."""
+        """Take the client for an editor, which shows places or does not."""
         self._clients.add(client)
-        await self._set_editors(self._editors | {client} if shows else self._editors - {client})
+        await self._set_editors({**self._editors, client: shows})
+
+    async def unsaved(self) -> list[UnsavedText]:
+        """The texts that editors have not saved; of a file that several edit, the one of who came last."""
+        views = self._loop.state.views
+        found = {
+            path: text for client in self._editors if client in views for path, text in views[client].overlays.items()
+        }
+        return [UnsavedText(path=path, text=text) for path, text in sorted(found.items())]
 
     async def show(self, path: str, line: int, column: int) -> int:
         """Have the editors show a place; how many there are. Raises CkwatchError for what is no file to read."""
         name = normal_path(path)
         await to_thread.run_sync(_require_file, name)
-        told = len(self._editors)
+        told = sum(self._editors.values())
         await self._loop.post(events.ShowRequested(name, line, column, at=time.time()))
         return told
 
-    async def _set_editors(self, clients: frozenset[str]) -> None:
-        if clients != self._editors:
-            self._editors = clients
-            await self._loop.post(events.EditorsChanged(clients, at=time.time()))
+    async def _set_editors(self, editors: dict[str, bool]) -> None:
+        if editors != self._editors:
+            self._editors = editors
+            shown = frozenset(client for client, shows in editors.items() if shows)
+            await self._loop.post(events.EditorsChanged(shown, at=time.time()))
 
     async def forget(self, client: str) -> None:
         """The client has disconnected."""
         self._clients.discard(client)
-        await self._set_editors(self._editors - {client})
+        await self._set_editors({editor: shows for editor, shows in self._editors.items() if editor != client})
         await self._loop.post(events.ClientLost(client, at=time.time()))
         self._loop.feed.forget(client)
         self._sent.forget(client)

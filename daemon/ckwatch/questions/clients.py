@@ -57,7 +57,7 @@ class ClientQuestions:
 
     @put("/clients/{client}/editor")
     def editor(self, client: ClientId, request: EditorRequest) -> None:
-        """Say whether the client is an editor that shows places."""
+        """Declare that the client is an editor, which shows places or does not."""
 
     @delete("/clients/{client}")
     def leave(self, client: ClientId) -> None:

@@ -11,6 +11,7 @@ from ckwatch.questions.endpoint import FileName, Form, UnitName, get, post
 
 if TYPE_CHECKING:
     from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
+    from ckwatch.wire.messages import UnsavedText
     from ckwatch.wire.schema import Coordinate, LineCount, Name
     from ckwatch.wire.state import Status, WorkspaceDetail
 
@@ -46,6 +47,10 @@ class WorkspaceQuestions:
         `line` and `column`, in code points, count from zero. The topic `workspace` says how many editors there are.
         Raises CkwatchError where there is no file that can be read.
         """
+
+    @get("/unsaved")
+    def unsaved(self) -> list[UnsavedText]:
+        """The texts that editors of the workspace have not saved, by path."""
 
     @get("/vocabulary")
     def vocabulary(self) -> Vocabulary:

@@ -45,9 +45,17 @@ class ViewRequest(Request):
 
 
 class EditorRequest(Request):
-    """A client's declaration that it is an editor that shows places: its event stream then has the topic `show`."""
+    """A client's declaration that it is an editor. `shows`: it shows places, and its event stream has the topic
+    `show`."""
 
     shows: bool = False
+
+
+class UnsavedText(Value):
+    """A text that an editor shows in place of that of the file at `path`."""
+
+    path: str
+    text: str
 
 
 class UnitDetail(Value):

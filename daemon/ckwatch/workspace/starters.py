@@ -59,6 +59,12 @@ def starters() -> tuple[Starter, ...]:
     return (*(Starter(name, about, place / name) for name, about in _STARTERS.items()), *hip)
 
 
+def instructions_for_agents() -> Starter:
+    """Files for coding agents, which go into a workspace that is there."""
+    about = "instructions and a skill for coding agents, into a workspace that is there"
+    return Starter("agents", about, Path(__file__).parent / "starters/agents")
+
+
 def examples() -> tuple[Starter, ...]:
     """Each example, described by the first comment of its `ckwatch.toml`."""
     return tuple(Starter(folder.name, _first_sentence(folder / FILE_NAME), folder) for folder in example_folders())

@@ -8,49 +8,12 @@ from typing import Any
 
 from lsprotocol import types
 
+from ckwatch.checks.documentation import page_of
 from ckwatch.model.diagnostics import Diagnostic, Related
 from ckwatch.model.text import Span
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.documents import TextDocument, editor_range
-
-PAGES = {
-    "workspace": "workspace.md#messages",
-    "kernel-file": "workspace.md#messages",
-    "template": "hooks.md",
-    "template/undefined": "hooks.md#variables",
-    "template/hook": "hooks.md#hooks",
-    "template/limit": "hooks.md#limits",
-    "performance": "inspect.md",
-    "profile": "profiling.md#what-is-said-to-be-lost",
-    "performance/launch-bounds": "inspect.md#why-a-kernel-spills",
-    "performance/scratch": "inspect.md#why-a-kernel-spills",
-    "performance/lds-occupancy": "inspect.md#why-a-kernel-spills",
-    "figures/resources": "inspect.md",
-    "figures/timing": "timing.md#a-measurement",
-    "benchmark": "timing.md#the-worker",
-    "benchmark/slower": "timing.md#faster-or-slower",
-    "figures/verification": "verifying.md",
-    "verify": "verifying.md#what-is-found",
-    "reference": "verifying.md#mistakes-in-a-reference",
-    "host": "toolchain.md",
-}
-"""By a code or what stands before its slash. What a compiler says is documented elsewhere."""
-
-
-def page_of(code: str) -> str | None:
-    """The page and its section, relative to the documentation's folder; None where nothing more is said."""
-    kind, _, name = code.partition("/")
-    if kind == "rule":
-        return f"rules.md#{name}"
-    return PAGES.get(code) or PAGES.get(kind)
-
-
-def documentation_folder() -> Path | None:
-    """The folder of the documentation, which is there in a source tree; it is not installed."""
-    found = Path(__file__).parents[3] / "docs"
-    return found if (found / "rules.md").is_file() else None
-
 
 NAMED = 3
 """Instances that are named before it is said how many more there are."""

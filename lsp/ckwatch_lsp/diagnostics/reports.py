@@ -14,7 +14,7 @@ from anyio import to_thread
 from lsprotocol import types
 
 from ckwatch.model.diagnostics import Diagnostic, Related
-from ckwatch_lsp.diagnostics import conversion
+from ckwatch.system.documentation_files import documentation_folder
 from ckwatch_lsp.diagnostics.conversion import DiagnosticConverter
 from ckwatch_lsp.diagnostics.store import DiagnosticStore, paths_of
 from ckwatch_lsp.session.documents import TextDocument
@@ -80,7 +80,7 @@ class FileReports:
     async def converter(self) -> DiagnosticConverter:
         """Return the converter of diagnostics for this editor."""
         if self._converter is None:
-            pages = await to_thread.run_sync(conversion.documentation_folder)
+            pages = await to_thread.run_sync(documentation_folder)
             self._converter = DiagnosticConverter(self._session.capabilities, pages, self._session.uri_at)
         return self._converter
 

@@ -317,7 +317,7 @@ class WorkspaceFolder:
         self.client = client
         self.problem = None
         seen: set[str] = set()
-        loaded, announced = False, not self._shows
+        loaded = announced = False
         async with plain_errors(), anyio.create_task_group() as tasks:
             tasks.start_soon(self._send_focus, client)
             tasks.start_soon(self.overlays.run, client)
@@ -328,7 +328,7 @@ class WorkspaceFolder:
                     seen.add(change.topic)
                     if not announced:  # not before it follows: it would miss a place that is counted as shown
                         announced = True
-                        tasks.start_soon(partial(client.editor, shows=True))
+                        tasks.start_soon(partial(client.editor, shows=self._shows))
                     state = change.state
                     if not loaded and isinstance(state, Workspace) and state.loaded:
                         loaded = True

@@ -1,0 +1,1 @@
+"""`ckwatch mcp`: a workspace for assistants, by the Model Context Protocol."""
