@@ -12,11 +12,11 @@ from typing import get_args
 import pytest
 
 from ckwatch.bench.runtimes.selection import RUNTIMES
-from ckwatch.checks.documentation import PAGES as PAGES_OF_CODES
 from ckwatch.core import effects
 from ckwatch.core.events import AnyEvent
 from ckwatch.core.step import HANDLERS
 from ckwatch.engine import bootstrap, loop
+from ckwatch.model.documentation import PAGES as PAGES_OF_CODES
 from ckwatch.model.targets import DEVICE_KINDS
 
 ROOT = Path(__file__).parent.parent

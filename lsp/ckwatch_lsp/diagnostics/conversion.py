@@ -8,8 +8,8 @@ from typing import Any
 
 from lsprotocol import types
 
-from ckwatch.checks.documentation import page_of
 from ckwatch.model.diagnostics import Diagnostic, Related
+from ckwatch.model.documentation import page_of
 from ckwatch.model.text import Span
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.uris import uri_of

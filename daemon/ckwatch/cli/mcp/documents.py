@@ -7,10 +7,10 @@ import json
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
-from ckwatch.checks.documentation import explanation, page_of
 from ckwatch.checks.rules.reference import rules_page
 from ckwatch.cli.schema import command_schema
 from ckwatch.client import Client
+from ckwatch.model.documentation import explanation, page_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.documentation_files import page_names, read_page
 
