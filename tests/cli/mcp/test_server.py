@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client as Assistant
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import CallToolResult, TextContent
 
 from benches.daemon_bench import TEMPLATE, Bench
@@ -240,6 +243,17 @@ async def test_resources(bench: Bench) -> None:
         ):
             with pytest.raises(Exception, match=r"there is no|not the id|Unknown resource"):
                 await at_work.assistant.read_resource(uri)
+
+
+async def test_the_command_speaks_on_standard_input_and_output(small: Path, daemons: Path) -> None:
+    environment = {**os.environ, "CKWATCH_NO_DAEMON": "1"}
+    command = ["-m", "ckwatch", "mcp", "-C", str(small), "--trust"]
+    server = StdioServerParameters(command=sys.executable, args=command, env=environment)
+    async with Assistant(stdio_client(server)) as assistant:
+        found = await assistant.call_tool("check", {"patterns": ["k"]})
+    assert isinstance(found, CallToolResult)
+    assert found.structured_content is not None
+    assert found.structured_content["lines"][0]["checked"] == 1
 
 
 def test_without_the_sdk_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
