@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -127,8 +128,9 @@ async def test_showing_executes_nothing_and_profiles_are_kept_for_all_windows() 
     assert shown["counted"].text.startswith("Counted (emulated gfx942): counts are exact")
     assert "old" not in shown
     assert [row["text"] for row in shown["lost"].rows] == ["32-way LDS conflict"]
-    feed.units[ONE] = unit_row(ONE, generation=2)
-    assert "old" in named(await profile.show(feed, {"unit": ONE, "shape": "M=64"}))
+    for row in (unit_row(ONE, generation=2), unit_row(ONE, generation=1, profiled_at=time.time() + 1)):
+        feed.units[ONE] = row
+        assert "old" in named(await profile.show(feed, {"unit": ONE, "shape": "M=64"}))
     assert "lost" not in named(await profile.show(feed, {"unit": ONE})), "that of another shape is another profile"
 
 

@@ -19,13 +19,14 @@ from ckwatch.model.verification import Verification
 from ckwatch.wire.analysis import UnitProfile
 from fakes.fake_verifications import FakeEmulator
 from fakes.patience import PATIENCE_S
+from helpers.workspaces import gemm_kernel
 
 
 class CountingEmulator(FakeEmulator):
-    """Counts `turns` of LDS, `counted` times so far."""
+    """Counts `turns` of LDS, `counted` times so far, `with_verifications` of these at the end of one."""
 
     turns = 16
-    counted = 0
+    counted = with_verifications = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +34,11 @@ class CountingEmulator(FakeEmulator):
 
     async def __call__(self, run: EmulatorRun, on_stage: Callable[[str], None]) -> Verification:
         self.began.set()
-        return await super().__call__(run, on_stage)
+        found = await super().__call__(run, on_stage)
+        if run.on_counted is not None:
+            self.with_verifications += 1
+            run.on_counted(await self.count(run, on_stage))
+        return found
 
     async def count(self, _run: EmulatorRun, _on_stage: Callable[[str], None]) -> LaunchCounted:
         self.counted += 1
@@ -105,6 +110,28 @@ async def test_a_profile_does_not_wait_for_a_verification(bench: IsaBench, emula
             await emulator.began.wait()
             assert (await profile(daemon)).kernels
         emulator.gate.set()
+
+
+async def test_what_verifies_a_unit_that_was_profiled_counts_it_too(
+    bench: IsaBench, emulator: CountingEmulator
+) -> None:
+    bench.write("k.kernel.toml", gemm_kernel("k.hip.j2", {"one": {"Tile": 1}}))
+    async with bench.open() as daemon, anyio.create_task_group() as tasks:
+        await build(daemon, UNIT)
+        await profile(daemon)
+        emulator.turns, emulator.gate, emulator.began = 16 * 32, anyio.Event(), anyio.Event()
+        bench.write("templates/k.hip.j2", TEMPLATE.replace("{{ Tile }};", "{{ Tile }} + 1;"))
+        await build(daemon, UNIT)
+        with anyio.fail_after(PATIENCE_S):
+            await emulator.began.wait()
+            tasks.start_soon(opened_after_a_while, emulator.gate)
+            assert said(await profile(daemon, "previous")) == WORSE
+    assert (emulator.counted, emulator.with_verifications) == (2, 1)
+
+
+async def opened_after_a_while(gate: anyio.Event) -> None:
+    await anyio.wait_all_tasks_blocked()
+    gate.set()
 
 
 async def verified(daemon: Daemon) -> None:

@@ -205,6 +205,22 @@ async def test_a_lens_sums_it_up_and_opens_the_profile() -> None:
         assert await made.arguments(uri, title) == [{"uri": uri, "unit": "k/one@gfx942"}]
 
 
+async def test_a_later_profile_of_a_device_is_shown_without_a_save() -> None:
+    async with desk(replace(ABLE, line_heat=True)) as made:
+        uri, client = await opened(made, at("/ws/templates/k.hip.j2", profile_with(line_figures(issued=193), ROW)))
+        assert await shown(made, uri) == {0: "95 % of instructions"}
+        await refreshed(made)
+        before = len(made.editor.calls)
+        client.kernel = at("/ws/templates/k.hip.j2", profile_with(line_figures(issued=40), COLUMN))
+        await made.report(unit("one", figures=figures(), profiled_at=2.0))
+        for _ in ("requested", "answered"):
+            await refreshed(made)
+        assert client.profiled == ["k/one@gfx942"] * 2
+        assert await shown(made, uri) == {0: "80 % of instructions", 1: "32-way LDS conflict"}
+        told = [call[:2] for call in made.editor.calls[before:]]
+        assert {("refresh", "hints"), ("refresh", "lenses"), ("notify", HEAT)} <= set(told)
+
+
 async def test_a_hover_has_the_instances_that_were_profiled() -> None:
     async with desk() as made:
         kernel = at("/ws/templates/k.hip.j2", profile_with(line_figures(), COLUMN))

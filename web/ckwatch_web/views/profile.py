@@ -334,8 +334,9 @@ def profile_blocks(profiled: Profiled, asked: str, row: UnitRow, query: Query) -
         blocks.append(source)
     text = f"{words_of(found)}: counts are exact for what was executed, and no times. Made {timestamp(profiled.at)}."
     blocks.append(Note(key="counted", text=text[0].upper() + text[1:]))
-    if profiled.generation != row.generation:
-        text = "This profile is out of date: the unit has changed since. Profile it again."
+    if profiled.generation != row.generation or profiled.at < row.profiled_at:
+        news = "the unit has changed" if profiled.generation != row.generation else "there is a profile from a device"
+        text = f"This profile is out of date: {news} since. Profile it again."
         blocks.append(Note(key="old", text=text, kind="warning"))
     if found.failure:
         text = f"The launch did not end as it should: {found.failure}"
@@ -437,7 +438,7 @@ def depends(feed: Feed, query: Query) -> Hashable:
     unit = chosen_unit(feed, query)
     row = feed.units.get(unit)
     kept = tuple((key, one.at) for key, one in kept_profiles(feed).items())
-    return unit, row and (row.generation, row.artifact, row.place), kept, tuple(feed.units)
+    return unit, row and (row.generation, row.artifact, row.place, row.profiled_at), kept, tuple(feed.units)
 
 
 VIEW = PageView(name="profile", title="Profile", show=show, depends=depends, actions={"profile": profile})

@@ -23,7 +23,7 @@ from ckwatch.codeobject.profile_places import placed
 from ckwatch.codeobject.tools import profilers
 from ckwatch.compile.flags import with_lines
 from ckwatch.compile.rendered_unit import compile_request
-from ckwatch.core.events import MAIN, CompileFacts
+from ckwatch.core.events import MAIN, CompileFacts, DeviceProfileKept
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.derived_files import DerivedFile
@@ -233,6 +233,7 @@ class DeviceProfileQueries:
             at=time.time(),
         )
         await to_thread.run_sync(KEPT.keep, self._tools, result.artifact, answer)
+        await self._loop.post(DeviceProfileKept(at=answer.at, unit=state.key.unit, artifact=result.artifact))
         return answer
 
     async def _instructions(self, state: UnitState) -> frozenset[str] | None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
 from ckwatch.bench.history.database import HistoryError
-from ckwatch.bench.worker_protocol import LaunchCounted
 from ckwatch.codeobject.profile_changes import changes_of, moved_lines
 from ckwatch.codeobject.profile_hints import hints_of
 from ckwatch.core.events import MAIN, CompileFacts
@@ -32,13 +31,11 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.profiles import KernelProfile, LineChange
 from ckwatch.model.trials import Trial
 from ckwatch.system.user_files import read_file
-from ckwatch.verification.problems import profiled_trial
 from ckwatch.wire.analysis import UnitProfile
 
 if TYPE_CHECKING:
     from ckwatch.engine.queries.listings import IsaListings
 
-LAUNCHES_KEPT = 20
 FORMAT = 1
 """Changes with what is kept and how it is counted."""
 
@@ -62,16 +59,6 @@ class ProfileQueries:
     _runner: VerifyRunner
     make_listings: Callable[[], IsaListings]
     _devices: DeviceProfileQueries
-    _kept: dict[tuple[str, Trial], LaunchCounted] = field(default_factory=dict, init=False)
-
-    async def _counted(self, unit: UnitState, result: CompileFacts, trial: Trial) -> LaunchCounted:
-        """The counts of a launch of an artifact, which are the same each time."""
-        key = (result.artifact, trial)
-        launched = self._kept.pop(key, None) or await self._runner.counted(unit.unit, result, trial)
-        self._kept[key] = launched
-        if len(self._kept) > LAUNCHES_KEPT:
-            del self._kept[next(iter(self._kept))]
-        return launched
 
     async def profile(
         self, client: str | None, unit: str, shape: str | None, *, lines: bool, against: str | None = None
@@ -97,8 +84,7 @@ class ProfileQueries:
                 hints=on_device.hints,
                 on_device=on_device,
             )
-        trial = await to_thread.run_sync(profiled_trial, state.unit, shape)
-        launched = await self._counted(state, result, trial)
+        trial, launched = await self._runner.counted(state.unit, result, shape)
         if not launched.kernels:
             raise CkwatchError(f"'{unit}' was not executed: {launched.failure or 'it launched no kernel'}")
         listings = await to_thread.run_sync(self.make_listings)
