@@ -212,7 +212,8 @@ def _whole(line: int) -> Range:
 async def compared_profile(client: Client, unit: Unit, against: str) -> UnitProfile:
     """Return the profile compared with `against` (`previous`, `baseline`, a unit, or an instance of the same kernel),
     or with nothing where that has none. Raises CkwatchError where there is no profile."""
-    named = against if against in ("previous", "baseline") or "/" in against else f"{unit.kernel}/{against}@{unit.arch}"
+    is_earlier = against.partition(":")[0] in ("previous", "baseline")
+    named = against if is_earlier or "/" in against else f"{unit.kernel}/{against}@{unit.arch}"
     try:
         return await client.profile(unit.id, against=named)
     except CkwatchError:

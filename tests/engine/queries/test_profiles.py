@@ -8,15 +8,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-from benches.daemon_bench import TEMPLATE, build
+from benches.daemon_bench import TEMPLATE, build, following
 from benches.isa_bench import FIRST, SYMBOL, UNIT, IsaBench
 from ckwatch.bench.worker_protocol import LaunchCounted
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.handlers.verify import EmulatorRun
-from ckwatch.model.errors import UnknownUnitError
+from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.instruction_counts import InstructionCounts, KernelCounts
 from ckwatch.model.verification import Verification
 from ckwatch.wire.analysis import UnitProfile
+from engine.test_figures import baseline
 from fakes.fake_verifications import FakeEmulator
 from fakes.patience import PATIENCE_S
 from helpers.workspaces import gemm_kernel
@@ -88,10 +89,36 @@ async def test_the_previous_artifact_is_the_last_other_one(bench: IsaBench, emul
     async with bench.open() as daemon:
         await build(daemon, UNIT)
         assert said(await profile(daemon, "previous")) == WORSE
+
+
+async def test_a_stored_baseline(bench: IsaBench, emulator: CountingEmulator) -> None:
+    async with bench.open() as daemon, following(daemon) as seen:
+        await build(daemon, UNIT)
+        await seen.until(lambda now: now.units["one"].figures is not None)
+        with pytest.raises(CkwatchError, match="no timings in any baseline"):
+            await profile(daemon, "baseline")
+        await baseline(daemon, bench)
+        assert said(await profile(daemon, "baseline")) == ("baseline", [])
+        emulator.turns = 16 * 32
+        bench.write("templates/k.hip.j2", TEMPLATE.replace("{{ Tile }};", "{{ Tile }} + 1;"))
+        await build(daemon, UNIT)
+        assert said(await profile(daemon, "baseline")) == ("baseline", WORSE[1])
+        assert said(await profile(daemon, "baseline:first")) == ("baseline:first", WORSE[1])
+        with pytest.raises(CkwatchError, match="no timings in the baseline 'second'"):
+            await profile(daemon, "baseline:second")
+
+
+async def test_a_baseline_that_was_not_profiled(bench: IsaBench) -> None:
+    async with bench.open() as daemon, following(daemon) as seen:
+        await build(daemon, UNIT)
+        await seen.until(lambda now: now.units["one"].figures is not None)
+        await baseline(daemon, bench)
+        bench.write("templates/k.hip.j2", TEMPLATE.replace("{{ Tile }};", "{{ Tile }} + 1;"))
+        await build(daemon, UNIT)
         assert said(await profile(daemon, "baseline")) == ("", [])
 
 
-async def test_the_baseline_and_other_units(bench: IsaBench) -> None:
+async def test_other_units(bench: IsaBench) -> None:
     async with bench.open() as daemon:
         await build(daemon)
         other = UNIT.replace("one", "two")

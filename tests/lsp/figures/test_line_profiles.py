@@ -30,10 +30,10 @@ PATTERN = WorstRequest(lanes=(0, 1), places=(0, 128), size_bytes=4, banks=32, co
 TEXT = "first\n  second\nvoid {{ def_kernel(inputs=[X]) }} {}\n"
 
 
-def profile(kernel: KernelProfile, before: KernelProfile | None = None) -> UnitProfile:
+def profile(kernel: KernelProfile, before: KernelProfile | None = None, against: str = "previous") -> UnitProfile:
     return UnitProfile(
         unit="k/one@gfx942", artifact_key="a1", device="emulated:gfx942", shape="M=64", shape_name="", kernels=(kernel,),
-        hints=hints_of([kernel]), against="" if before is None else "previous",
+        hints=hints_of([kernel]), against="" if before is None else against,
         changes=() if before is None else changes_of([before], [kernel]),
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ class ProfilingClient(MadeUpClient):
             self.against = against
         if self.kernel is None:
             raise CkwatchError("it is not emulated")
-        return profile(self.kernel, self.before)
+        return profile(self.kernel, self.before, self.against)
 
 
 def at(path: str, kernel: KernelProfile) -> KernelProfile:
@@ -151,6 +151,10 @@ async def test_what_changed_stands_at_its_line() -> None:
         (related,) = lost.related_information or ()
         assert related.message == pattern_of(PATTERN, reads=True)
         assert (related.location.uri, related.location.range) == (uri, lost.range)
+        for against, since in (("baseline", "against the baseline"), ("baseline:v1", "against baseline:v1")):
+            made.set(profile_against=against)
+            assert (await shown(made, uri))[1] == f"LDS conflict 1 → 32 ways {since}"
+            assert client.against == against
 
 
 async def test_a_pattern_is_part_of_the_message_where_nothing_is_related() -> None:
