@@ -157,6 +157,14 @@ async def test_a_unit_that_is_not_emulated_says_so() -> None:
     assert list(named(await profile.show(feed, {}))) == ["unit", "not"]
 
 
+async def test_counts_of_ncu_are_shown() -> None:
+    unit = "k/one@sm_90a"
+    feed = feed_of(unit_row(unit), client=ProfilingClient(profile_with(CONFLICT)))
+    assert "ncu counted" in named(await profile.show(feed, {}))["how"].text
+    assert await profile.profile(feed, {})
+    assert "lost" in named(await profile.show(feed, {}))
+
+
 async def test_an_earlier_build_that_was_not_profiled_is_said_to_be_none() -> None:
     feed = feed_of(unit_row(ONE), client=ProfilingClient(profile_with(CONFLICT)))
     await profile.profile(feed, {"against": "previous"})
