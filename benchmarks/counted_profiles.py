@@ -1,10 +1,10 @@
 """What it costs to count the instructions of a launch, and how long a profile takes after a save.
 
 A launch of the profiled workgroups is counted and executed with all checks in turns, in one process on one core. Whole
-verifications of the essential shapes run with and without the profile's launch after them, in workers as the daemon has
-them. All that is processor time. After an edit of the GEMM example, seconds from its artifact to the profile are those
-of a client, while the daemon does what else it does after a build: the alternative is hipcc's compile of the same
-source with line tables, without which nothing has lines.
+verifications of the essential shapes of several units run with and without the profile's launch after them, in workers
+as the daemon has them. All that is processor time. After an edit of the GEMM example, seconds from its artifact to the
+profile are those of a client, while the daemon does what else it does after a build: the alternative is hipcc's compile
+of the same source with line tables, without which nothing has lines.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -24,11 +23,12 @@ import anyio
 
 from benchmarks.choosing import alone, asked_runs
 from benchmarks.edit_to_artifact import artifacts, built_as_it_is, edition, sources
-from benchmarks.emulation import ARCH, NAME, TIME_LIMIT_S, artifact_of, example_unit, one_core
+from benchmarks.emulation import ARCH, EXAMPLE, NAME, TIME_LIMIT_S, artifact_of, example_unit, one_core
 from benchmarks.gemm_example import ONE, example_daemon, following, rest, until_idle
 from benchmarks.hipcc import Hipcc
 from benchmarks.reporting import DAEMON_CODE, Row, row
-from ckwatch.bench.job import CountJob, VerifyJob
+from ckwatch.bench.job import VerifyJob
+from ckwatch.bench.worker_protocol import LaunchCounted, WorkerMessage
 from ckwatch.compile.flags import LINE_TABLES
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.errors import CkwatchError
@@ -36,11 +36,20 @@ from ckwatch.model.trials import Trial
 from ckwatch.model.verification import VerificationDepth, VerificationOutcome
 from ckwatch.verification.library import build_library
 from ckwatch.verification.problems import profiled_trial, trials_of
-from ckwatch.verification.session import count, verify
+from ckwatch.verification.session import verify
 
 MEASURED_CODE = (*DAEMON_CODE, "daemon/ckwatch/verification", "daemon/ckwatch/codeobject", "daemon/ckwatch/compile")
 
 LARGEST_RATIO, PROFILE_LIMIT_S = 1.3, 5.0
+PROFILED = (
+    ("gemm", NAME),
+    ("hip", "gemm_bf16_bias_silu/128x128x16"),
+    ("softmax", "softmax_f16/block256"),
+    ("reduction_and_scan", "scan_i32/256x8"),
+    ("transpose", "transpose_f16/tile32"),
+)
+"""Examples and units: of Composable Kernel, plain HIP, rows, two kernels, and LDS."""
+
 Times = tuple[list[float], list[float]]
 
 
@@ -81,27 +90,26 @@ def launches(job: VerifyJob, trial: Trial, artifact: bytes, runs: int) -> Times:
 
 
 def verified_ms(job: VerifyJob, trial: Trial, artifact: bytes, runs: int) -> Times:
-    """Milliseconds of whole verifications with a counted launch after them, and without: processor time of the workers,
-    and of what asks them."""
+    """Milliseconds of whole verifications with a counted launch at their end, and without: processor time of the
+    workers, and of what asks them."""
 
-    async def verified() -> None:
-        done = await verify(job, artifact, time_limit_s=TIME_LIMIT_S)
+    async def verified(counted: Trial | None) -> None:
+        counts: list[LaunchCounted] = []
+
+        def take(said: WorkerMessage) -> None:
+            counts.extend([said] if isinstance(said, LaunchCounted) else [])
+
+        asked = replace(job, counted=counted)
+        done = await verify(asked, artifact, time_limit_s=TIME_LIMIT_S, on_message=take)
         assert done.outcome is VerificationOutcome.VERIFIED, done.summary
-
-    async def both() -> None:
-        await verified()
-        launched = await count(CountJob(launch=replace(job, trials=(trial,))), artifact, time_limit_s=TIME_LIMIT_S)
-        assert launched.kernels, launched.failure
+        assert [bool(one.kernels) for one in counts] == [True] * (counted is not None), counts
 
     found: Times = ([], [])
-    asked: list[tuple[Callable[[], object], list[float]]] = [
-        (partial(anyio.run, both), found[0]),
-        (partial(anyio.run, verified), found[1]),
-    ]
+    asked = [(trial, found[0]), (None, found[1])]
     for number in range(runs):
-        for function, times in asked if number % 2 == 0 else reversed(asked):
+        for counted, times in asked if number % 2 == 0 else reversed(asked):
             start = processor_s()
-            function()
+            anyio.run(verified, counted)
             times.append((processor_s() - start) * 1e3)
     return found
 
@@ -141,19 +149,30 @@ async def profiled(runs: int) -> tuple[list[float], list[float], list[float]]:
 
 
 def measure() -> list[Row]:
-    """Four rows."""
+    """A row of the launch, one of each unit, and two of an edit."""
     runs, unit, toolchain = asked_runs(), example_unit(), discover()
+    verified: dict[str, Times] = {}
     with tempfile.TemporaryDirectory() as name:
         symbol, path = artifact_of(Path(name))
         artifact = path.read_bytes()
         library = anyio.run(build_library, Path(name), toolchain.clang)
         trial = profiled_trial(unit)
-        essential = trials_of(unit, VerificationDepth.ESSENTIAL)
         objdump = str(toolchain.objdump)
-        job = VerifyJob(arch=ARCH, symbol=symbol, trials=essential, library=str(library), objdump=objdump)
+        job = VerifyJob(arch=ARCH, symbol=symbol, trials=(trial,), library=str(library), objdump=objdump)
         with one_core(), ProcessPoolExecutor(1, get_context("spawn")) as pool:
             launched = pool.submit(launches, job, trial, artifact, runs).result()
-        verified = verified_ms(job, trial, artifact, runs)
+        for example, unit_name in PROFILED:
+            folder = EXAMPLE.parent / example
+            symbol, path = artifact_of(Path(name), folder, unit_name)
+            unit = example_unit(folder, unit_name)
+            job = replace(
+                job,
+                symbol=symbol,
+                trials=trials_of(unit, VerificationDepth.ESSENTIAL),
+                reference=unit.kernel.operation.reference,
+                kept_references=str(Path(name) / "references"),
+            )
+            verified[unit_name] = verified_ms(job, profiled_trial(unit), path.read_bytes(), runs)
     counted, whole, by_hipcc = anyio.run(profiled, runs)
     within = f"at most {LARGEST_RATIO:g} ×"
     tables = "hipcc's device compile with line tables"
@@ -166,13 +185,16 @@ def measure() -> list[Row]:
             goal=within,
             met=lambda _, ratio: ratio <= LARGEST_RATIO,
         ),
-        row(
-            f"{NAME} verified at its essential shapes, and profiled",
-            *verified,
-            reference_name="verified alone",
-            unit="ms",
-            goal=within,
-            met=lambda _, ratio: ratio <= LARGEST_RATIO,
+        *(
+            row(
+                f"{unit_name} verified at its essential shapes, and its profile counted",
+                *times,
+                reference_name="verified alone",
+                unit="ms",
+                goal=within,
+                met=lambda _, ratio: ratio <= LARGEST_RATIO,
+            )
+            for unit_name, times in verified.items()
         ),
         row(
             "one edited instance: artifact to its profile by instructions",

@@ -59,9 +59,9 @@ class Launches:
     numpy: list[float]
 
 
-def artifact_of(folder: Path) -> tuple[str, Path]:
+def artifact_of(folder: Path, example: Path = EXAMPLE, name: str = NAME) -> tuple[str, Path]:
     """The unit's function and its shared object, from the store or compiled first."""
-    command = [sys.executable, "-m", "ckwatch", "build", NAME, "-C", str(EXAMPLE), "--arch", ARCH, "--no-daemon"]
+    command = [sys.executable, "-m", "ckwatch", "build", name, "-C", str(example), "--arch", ARCH, "--no-daemon"]
     environment = {**os.environ, "CKWATCH_TRUST_FILE": str(folder / "trusted")}
     printed = subprocess.run([*command, "--trust", "--json"], check=True, stdout=subprocess.PIPE, env=environment)
     events = [json.loads(line) for line in printed.stdout.splitlines()]
@@ -69,9 +69,9 @@ def artifact_of(folder: Path) -> tuple[str, Path]:
     return str(unit["symbol"]), Path(unit["products"]["shared-object"])
 
 
-def example_unit() -> Unit:
-    units = load_workspace(EXAMPLE).units
-    found = next(unit for unit in units if f"{unit.kernel.name}/{unit.instance.name}" == NAME)
+def example_unit(example: Path = EXAMPLE, name: str = NAME) -> Unit:
+    units = load_workspace(example).units
+    found = next(unit for unit in units if f"{unit.kernel.name}/{unit.instance.name}" == name)
     return Unit(found.kernel, found.instance, ARCH)
 
 

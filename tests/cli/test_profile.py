@@ -139,7 +139,7 @@ def test_another_profile_is_compared(against: str, shown: str, capsys: pytest.Ca
 
 def test_where_no_earlier_profile_is_kept_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert ProfilingClient(profile_with(figures())).run("profile", UNIT_INSPECTING, "--against", "previous") == 0
-    assert "against previous: no profile of it is kept" in capsys.readouterr().out.splitlines()[-1]
+    assert "against the previous build: it was not profiled" in capsys.readouterr().out.splitlines()[-1]
 
 
 class SamplingClient(ProfilingClient):

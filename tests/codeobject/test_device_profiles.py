@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ckwatch.codeobject.device_profiles import by_line, place_of, read_profile, reason_words
+from ckwatch.codeobject.device_profiles import place_of, read_profile, reason_words
 from ckwatch.model.device_profiles import HOST_TRAP, STOCHASTIC, THREAD_TRACE, DeviceProfile, NoProfileError
 
 PROFILES = Path(__file__).parents[1] / "data" / "profiles"
@@ -33,7 +33,7 @@ def test_every_sample_of_a_real_file_is_placed_or_has_no_line(name: str, method:
     with (PROFILES / name).open(newline="") as file:
         rows = list(csv.DictReader(file))
     found = read_profile((PROFILES / name).read_bytes())
-    lines = by_line(found)
+    lines = found.by_line()
     assert (found.method, found.unit, found.total) == (method, "samples", len(rows))
     assert sum(line.weight for line in lines) == len(rows)
     assert sum(line.weight for line in lines if line.line is None) == without
@@ -58,7 +58,7 @@ def test_the_instructions_of_a_trace_are_read_whole() -> None:
     assert len(found.places) == len(rows)
     assert found.total == sum(row[columns["PC_Issued"]] + row[columns["PC_Stalled"]] for row in rows) == 4690
     assert found.notes == ()
-    lines = by_line(found)
+    lines = found.by_line()
     assert sum(line.weight for line in lines) == found.total
     stalls: dict[str, int] = {}
     for line in lines:
@@ -75,7 +75,7 @@ def test_a_trace_with_cycles_is_weighed_by_them() -> None:
     found = of({"code": rows, "header": header})
     assert (found.method, found.unit, found.total) == (THREAD_TRACE, "cycles", 50)
     assert found.notes == ("10 of 50 cycles have no source line",)
-    assert [(line.path, line.line, line.weight, line.executed) for line in by_line(found)] == [
+    assert [(line.path, line.line, line.weight, line.executed) for line in found.by_line()] == [
         ("/k.hip", 6, 40, 4),
         ("", None, 10, 1),
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.codeobject.device_profiles import by_line, read_profile
+from ckwatch.codeobject.device_profiles import read_profile
 from ckwatch.codeobject.disassembly import InstructionKind
 from ckwatch.codeobject.executed_profile import executed_profiles, kind_of
 from ckwatch.codeobject.ncu_pages import read_launches, reason_words
@@ -40,7 +40,7 @@ def test_every_sample_of_a_real_page_is_at_its_line() -> None:
     assert all(one.issued + sum(one.stalls.values()) == one.samples for one in found.places)
     assert {one.kernel for one in found.places} == {KERNEL}
     assert found.notes == ("4 instructions of inlined functions stand at several lines: each counts at the first",)
-    lines = by_line(found)
+    lines = found.by_line()
     assert sum(line.weight for line in lines) == found.total
     heaviest = lines[0]
     assert (heaviest.line, heaviest.source) == (

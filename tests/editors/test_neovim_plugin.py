@@ -104,6 +104,27 @@ def test_a_lens_runs_and_hints_follow(nvim: Neovim, stage: Stage) -> None:
     assert stage.commands() == [("run", {"uri": stage.template.as_uri()})]
 
 
+def test_new_hints_are_drawn_though_the_screen_was_before_they_came(nvim: Neovim) -> None:
+    """Neovim keeps hints of the same text that it draws between the server's word that there are others and these."""
+    nvim.wait_for("#vim.lsp.inlay_hint.get({ bufnr = 0 }) > 0")
+    assert "first 41.57 µs line" in screen(nvim)
+    nvim.lua(
+        """
+        local client = vim.lsp.get_clients({ name = 'ckwatch' })[1]
+        local method = 'workspace/inlayHint/refresh'
+        local usual = client.handlers[method] or vim.lsp.handlers[method]
+        client.handlers[method] = function(...)
+          local answer = usual(...)
+          vim.cmd.redraw({ bang = true })
+          return answer
+        end
+        vim.cmd.Ckwatch('run')
+        """
+    )
+    nvim.wait_for("(vim.lsp.inlay_hint.get({ bufnr = 0 })[1] or { inlay_hint = {} }).inlay_hint.label == '42.57 µs'")
+    assert "first 42.57 µs line" in screen(nvim)
+
+
 def test_heat_stands_in_the_sign_column_and_moves_with_the_text(nvim: Neovim) -> None:
     signs = (
         "vim.tbl_map(function(one) return { one[2], vim.trim(one[4].sign_text), one[4].sign_hl_group } end,"

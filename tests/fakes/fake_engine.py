@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -191,10 +192,7 @@ ANSWERS: dict[AnyEndpoint, Any] = {
     ),
     **dict.fromkeys(
         (UnitQuestions.profile_on_device, UnitQuestions.import_profile),
-        lambda engine, unit, **_: UnitDeviceProfile(
-            unit=_unit(engine, unit).id, artifact_key="ab", source="test data, no device", device="", method="counters",
-            weighed_by="cycles", shape_name="", total=0, lines=(),
-        ),
+        lambda engine, unit, **_: engine.device_profile(_unit(engine, unit)),
     ),
     UnitQuestions.advice: [],
     UnitQuestions.calibration: Calibrated(),
@@ -280,6 +278,14 @@ class FakeEngine:
         self.states[topic] = (self.seq, state)
         self.moved()
         return self.seq
+
+    def device_profile(self, unit: Unit) -> UnitDeviceProfile:
+        """Answer with a profile from a device, and announce it as the daemon does."""
+        self.change(f"unit/{unit.id}", replace(unit, profiled_at=2.0))
+        return UnitDeviceProfile(
+            unit=unit.id, artifact_key="ab", source="test data, no device", device="", method="counters",
+            weighed_by="cycles", shape_name="", total=0, lines=(), at=2.0,
+        )  # fmt: skip
 
     def moved(self) -> None:
         """Wake whoever waits for something to happen here."""

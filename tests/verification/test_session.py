@@ -13,9 +13,10 @@ from benches.bench_kernels import LIMITS_S, gemm_problem, shared_object
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.worker_protocol import TrialVerified, WorkerMessage, WorkerStage
 from ckwatch.bench.worker_session import WorkerStart
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification, VerificationOutcome
-from ckwatch.verification.session import WORKERS, verify
+from ckwatch.verification.session import WORKERS, count, verify
 from fakes.emulator_stand_in import build_stand_in
 from helpers.emulator_findings import TOLD
 
@@ -94,6 +95,17 @@ async def test_a_crash_keeps_what_was_verified_before(library: Path) -> None:
     message = found.problems[1].message
     assert message is not None
     assert "SIGSEGV while verifying ragged (M=25 N=20 K=32)" in message
+
+
+async def test_what_was_verified_stays_where_counting_fails(library: Path) -> None:
+    """The stand-in counts nothing."""
+    asked = replace(job(library), counted=trial("counted", 26))
+    heard: list[WorkerMessage] = []
+    found = await verify(asked, shared_object(), time_limit_s=LIMIT_S, on_message=heard.append)
+    assert found.outcome is VerificationOutcome.VERIFIED
+    assert [one.name for one in heard if isinstance(one, WorkerStage)].count("counting M=26 N=20 K=32") == 1
+    with pytest.raises(CkwatchError, match="ckwatch_emulator_count"):
+        await count(asked, shared_object(), time_limit_s=LIMIT_S)
 
 
 async def test_a_division_by_zero_on_the_host_is_the_kernels(library: Path) -> None:

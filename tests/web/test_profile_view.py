@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -127,8 +128,9 @@ async def test_showing_executes_nothing_and_profiles_are_kept_for_all_windows() 
     assert shown["counted"].text.startswith("Counted (emulated gfx942): counts are exact")
     assert "old" not in shown
     assert [row["text"] for row in shown["lost"].rows] == ["32-way LDS conflict"]
-    feed.units[ONE] = unit_row(ONE, generation=2)
-    assert "old" in named(await profile.show(feed, {"unit": ONE, "shape": "M=64"}))
+    for row in (unit_row(ONE, generation=2), unit_row(ONE, generation=1, profiled_at=time.time() + 1)):
+        feed.units[ONE] = row
+        assert "old" in named(await profile.show(feed, {"unit": ONE, "shape": "M=64"}))
     assert "lost" not in named(await profile.show(feed, {"unit": ONE})), "that of another shape is another profile"
 
 
@@ -153,6 +155,14 @@ async def test_a_unit_that_is_not_emulated_says_so() -> None:
     assert await profile.profile(feed, {}) == "k/host@host is not profiled: host is not emulated"
     assert client.asked == []
     assert list(named(await profile.show(feed, {}))) == ["unit", "not"]
+
+
+async def test_counts_of_ncu_are_shown() -> None:
+    unit = "k/one@sm_90a"
+    feed = feed_of(unit_row(unit), client=ProfilingClient(profile_with(CONFLICT)))
+    assert "ncu counted" in named(await profile.show(feed, {}))["how"].text
+    assert await profile.profile(feed, {})
+    assert "lost" in named(await profile.show(feed, {}))
 
 
 async def test_an_earlier_build_that_was_not_profiled_is_said_to_be_none() -> None:

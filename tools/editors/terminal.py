@@ -29,13 +29,20 @@ class Terminal:
     """`command` in a tmux session of its own, as long as the context is open."""
 
     def __init__(
-        self, tmux: str, command: Sequence[str], *, directory: Path, env: Mapping[str, str], columns: int = COLUMNS
+        self,
+        tmux: str,
+        command: Sequence[str],
+        *,
+        directory: Path,
+        env: Mapping[str, str],
+        columns: int = COLUMNS,
+        rows: int = ROWS,
     ) -> None:
-        self._tmux, self._columns = tmux, columns
+        self._tmux, self._columns, self._rows = tmux, columns, rows
         self._folder = tempfile.TemporaryDirectory(prefix="ckwatch-tmux-")
         socket = str(Path(self._folder.name, "socket"))
         self._server = [tmux, "-S", socket, "-f", os.devnull]
-        self._start = ["new-session", "-x", str(columns), "-y", str(ROWS), "-c", str(directory), "--", *command]
+        self._start = ["new-session", "-x", str(columns), "-y", str(rows), "-c", str(directory), "--", *command]
         self._env = {**env, "TERM": "screen-256color", "LC_ALL": "C.UTF-8"}
         self._env.pop("TMUX", None)
         self._unread = b""
@@ -52,7 +59,7 @@ class Terminal:
         try:
             self._line(time.monotonic() + 20, "tmux")
             self._answer("set-option -g destroy-unattached on")  # whatever happens to us
-            self._answer(f"refresh-client -C {self._columns}x{ROWS}")
+            self._answer(f"refresh-client -C {self._columns}x{self._rows}")
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -91,6 +98,10 @@ class Terminal:
     def screen(self) -> str:
         """The text on the screen, spaces at the ends of lines removed."""
         return "\n".join(line.rstrip() for line in self._answer("capture-pane -p")).rstrip()
+
+    def styled(self) -> str:
+        """The same with colours and attributes as escape sequences, all cells of a line."""
+        return "\n".join(self._answer("capture-pane -e -N -p"))
 
     def wait_for(self, pattern: str, *, timeout_s: float = 60, absent: bool = False) -> str:
         """The first screen in which the regular expression is found (with `absent`: is not found any more).

@@ -115,6 +115,7 @@ class UnitRow:
     slow: str
     timings: tuple[TimingRow, ...]
     timed_at: float = 0.0
+    profiled_at: float = 0.0
     """When the last of its timings was taken (Unix seconds)."""
     generation: int = 0
     verification_fresh: bool = False
@@ -167,7 +168,7 @@ class BackgroundJob:
 
 _OF_UNITS = {
     **dict.fromkeys(("id", "instance", "fresh", "errors")), "seconds": 0.0, "finished_at": 0.0, "measuring": "",
-    "unmeasured": "", "verifying": False, "slow": "", "generation": 0,
+    "unmeasured": "", "verifying": False, "slow": "", "generation": 0, "profiled_at": 0.0,
 }  # fmt: skip
 _OF_TIMINGS = {
     **dict.fromkeys(("id", "median_us", "tflops", "gbps", "bound_us", "bound_percent", "taken_at", "observed_percent")),

@@ -128,7 +128,8 @@ class VerifyJob:
 
     `library` is the emulator's libamdhip64 on this machine and `objdump` the disassembler that it runs. `checked`: look
     at memory, races and waits too, which takes twice as long. `reference`, `reference_limit_s`: as those of a `Job`;
-    `kept_references` is the folder of its results.
+    `kept_references` is the folder of its results. `counted`: what is launched once more at the end, to count its
+    instructions; nothing of that is checked.
     """
 
     arch: str
@@ -142,6 +143,7 @@ class VerifyJob:
     reference: PythonReference | None = None
     reference_limit_s: float = REFERENCE_LIMIT_S
     kept_references: str | None = None
+    counted: Trial | None = None
 
 
 RUNNER_DATA_LIMIT_BYTES = 512 << 20
@@ -160,10 +162,3 @@ class RunnerDataJob:
     reference_limit_s: float = REFERENCE_LIMIT_S
     seed: int = 1
     limit_bytes: int = RUNNER_DATA_LIMIT_BYTES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountJob:
-    """A launch of the first of a verification's trials, counted instruction by instruction; nothing is checked."""
-
-    launch: VerifyJob

@@ -9,12 +9,12 @@ from typing import TypeVar
 
 from ckwatch.bench.report import BenchmarkFailure, FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
-from ckwatch.bench.worker_protocol import StepTried, TrialVerified, WaitingForDevice, WorkerStage
+from ckwatch.bench.worker_protocol import PartialResult, WaitingForDevice, WorkerStage
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 
 _Answer = TypeVar("_Answer")
-SendMessage = Callable[[WorkerStage | WaitingForDevice | TrialVerified | StepTried], None]
+SendMessage = Callable[[WorkerStage | WaitingForDevice | PartialResult], None]
 
 
 @dataclass(slots=True)

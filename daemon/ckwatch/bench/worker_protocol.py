@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
-from ckwatch.bench.job import CountJob, Job, RunnerDataJob, SelfTestJob, VerifyJob
+from ckwatch.bench.job import Job, RunnerDataJob, SelfTestJob, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.instruction_counts import KernelCounts
@@ -26,7 +26,7 @@ from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.self_test import AssumptionTrial
 from ckwatch.model.verification import EmulatedFinding, VerifiedProblem
 
-Task = Job | VerifyJob | SelfTestJob | CountJob | RunnerDataJob
+Task = Job | VerifyJob | SelfTestJob | RunnerDataJob
 
 PROTOCOL = 4
 """Grows with every change that the other side would not understand."""
@@ -59,7 +59,7 @@ class WorkerStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialVerified:
-    """One problem of a `VerifyJob`, by its number: a worker that ends later has not lost it."""
+    """One problem of a `VerifyJob`, by its number."""
 
     number: int
     problem: VerifiedProblem
@@ -69,7 +69,7 @@ class TrialVerified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTried:
-    """The result of one step of a `SelfTestJob`, by its number: a worker that ends later has not lost it."""
+    """The result of one step of a `SelfTestJob`, by its number."""
 
     number: int
     trial: AssumptionTrial
@@ -90,13 +90,17 @@ class VerificationDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchCounted:
-    """The counts of a `CountJob`, by kernels in the order of their first launches. `executed`: all instructions, by the
-    emulator's own count. `failure`: why the launch did not end as it should, then they are of a part of it; empty where
-    it did."""
+    """The counts of `VerifyJob.counted`, by kernels in the order of their first launches. `executed`: all instructions,
+    by the emulator's own count. `failure`: why the launch did not end as it should, then they are of a part of it;
+    empty where it did."""
 
     kernels: tuple[KernelCounts, ...]
     executed: int = 0
     failure: str = ""
+
+
+PartialResult = TrialVerified | StepTried | LaunchCounted
+"""Told while a task goes on: a worker that ends later has not lost it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +120,6 @@ class WorkerRequest:
     artifacts: int = 0
     verify: VerifyJob | None = None
     self_test: SelfTestJob | None = None
-    count: CountJob | None = None
     runner_data: RunnerDataJob | None = None
     lasting: bool = False
 
@@ -128,7 +131,6 @@ class WorkerRequest:
             artifacts=artifacts,
             verify=task if isinstance(task, VerifyJob) else None,
             self_test=task if isinstance(task, SelfTestJob) else None,
-            count=task if isinstance(task, CountJob) else None,
             runner_data=task if isinstance(task, RunnerDataJob) else None,
             lasting=lasting,
         )
@@ -136,7 +138,7 @@ class WorkerRequest:
     @property
     def task(self) -> Task | None:
         """The task; None: list the devices."""
-        return self.job or self.verify or self.self_test or self.count or self.runner_data
+        return self.job or self.verify or self.self_test or self.runner_data
 
 
 WorkerMessage = (
@@ -144,11 +146,9 @@ WorkerMessage = (
     | WaitingForDevice
     | WorkerStage
     | Devices
-    | TrialVerified
+    | PartialResult
     | VerificationDone
-    | StepTried
     | SelfTestDone
-    | LaunchCounted
     | RunnerDataWritten
     | BenchmarkReport
     | BenchmarkFailure

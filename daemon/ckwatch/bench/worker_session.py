@@ -56,7 +56,6 @@ _Answer = TypeVar(
     Devices,
     worker_protocol.VerificationDone,
     worker_protocol.SelfTestDone,
-    worker_protocol.LaunchCounted,
     worker_protocol.RunnerDataWritten,
 )
 
@@ -301,7 +300,7 @@ class _Session:
             self.on_message(said)
         elif isinstance(said, worker_protocol.WorkerStage):
             self._enter(said)
-        elif isinstance(said, worker_protocol.TrialVerified | worker_protocol.StepTried):
+        elif isinstance(said, worker_protocol.PartialResult):
             self.on_message(said)
         elif isinstance(said, worker_protocol.WorkerHello | worker_protocol.WorkerRequest):
             raise worker_protocol.GarbledError(f"the worker said {worker_protocol.tag(said)} in the middle of its work")

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from ckwatch.bench.imports.records import ImportedTimingsFile
 from ckwatch.cli.explain import ExplainedState
 from ckwatch.cli.farm import FarmWorkerLine
-from ckwatch.cli.imports.profile import ImportedProfile
 from ckwatch.codeobject.report import KernelReport
 from ckwatch.codeobject.report_diff import FigureChange, KernelWarning
 from ckwatch.compile.toolchain.devices import DetectedDevice
@@ -324,7 +323,7 @@ OUTPUT: dict[str, tuple[type, ...]] = {
         _answer(
             "ImportedProfiles",
             "What a profiler saw on a device, by lines (from zero; null: no line is known) and kernels.",
-            profiles=tuple[ImportedProfile, ...],
+            profiles=tuple[UnitDeviceProfile, ...],
         ),
     ),
     "import timings": (

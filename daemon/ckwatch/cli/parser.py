@@ -562,7 +562,7 @@ LOOKING = (
             "units",
             "--against",
             "UNIT",
-            "also show what is different from UNIT: another instance, or `previous`, or `baseline`",
+            "also show what is different from UNIT: another instance, or `previous`, `baseline` or `baseline:NAME`",
         ),
         value("--top", "N", "list the first N", default=20, type=positive),
         value("--speedscope", "FILE", "write the stacks of functions to FILE for speedscope", type=Path),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
-from ckwatch.cli.imports.profile import ImportedProfile, device_profile_lines
+from ckwatch.cli.imports.profile import device_profile_lines
 from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned, write_file
 from ckwatch.cli.progress import build_progress
@@ -25,7 +25,7 @@ INDENT = "  "
 _RIGHT = frozenset(range(len(PROFILE_COLUMNS) - 1))
 
 EARLIER = {"previous": "the previous build", "baseline": "the baseline"}
-"""What `--against` may name besides units."""
+"""What `--against` may name besides units; of a baseline also `baseline:NAME`."""
 
 NOT_TIMES = "counts are exact for what was executed, and no times"
 
@@ -38,12 +38,12 @@ def profile_lines(found: UnitProfile, by: str, top: int, root: str = "") -> Iter
     if found.on_device is not None:
         if found.kernels:
             yield "", ""
-        yield from device_profile_lines(_sampled(found.on_device), top, found.kernels, root)
+        yield from device_profile_lines(_sampled(found.on_device), found.on_device, top, found.kernels, root)
 
 
-def _sampled(found: UnitDeviceProfile) -> ImportedProfile:
+def _sampled(found: UnitDeviceProfile) -> str:
     shape = f", {found.shape_name}" if found.shape_name else ""
-    return ImportedProfile.of_unit(f"{found.unit}{shape}, on a device ({found.source})", found)
+    return f"{found.unit}{shape}, on a device ({found.source})"
 
 
 def _counted_lines(found: UnitProfile, by: str, top: int, root: str) -> Iterator[tuple[str, str]]:
@@ -190,7 +190,7 @@ async def profile(options: argparse.Namespace) -> int:
         return await _on_device(options, output)
     async with asking(options) as client:
         units = [await one_unit(client, options.unit)]
-        if options.against not in (None, *EARLIER):
+        if options.against is not None and options.against.partition(":")[0] not in EARLIER:
             units.append(await one_unit(client, options.against))
         async with build_progress(client, output, units):
             await client.build(*units)
@@ -232,7 +232,7 @@ async def _on_device(options: argparse.Namespace, output: Output) -> int:
         output.answer(found)
         return 0
     for text, style in (
-        *device_profile_lines(_sampled(found), options.top, root=root),
+        *device_profile_lines(_sampled(found), found, options.top, root=root),
         *_hint_lines(found.hints, options.top, root),
     ):
         output.text(text, style)
@@ -244,10 +244,12 @@ def change_lines(found: UnitProfile, against: str | None, top: int, root: str) -
     if against is None:
         return
     yield "", ""
+    kind, _, name = against.partition(":")
+    title = f"{EARLIER.get(kind, against)}{f' {name}' * (kind in EARLIER and bool(name))}"
     if not found.against:
-        yield f"{INDENT}against {against}: no profile of it is kept; what is profiled is compared with later builds", ""
+        yield f"{INDENT}against {title}: it was not profiled on this shape; this build is compared with later ones", ""
         return
-    yield f"{INDENT}against {EARLIER.get(against, against)}" + ("" if found.changes else ": the same"), "bold"
+    yield f"{INDENT}against {title}" + ("" if found.changes else ": the same"), "bold"
     for one in found.changes[:top]:
         yield f"{2 * INDENT}{_short(one.path, root)}:{one.line + 1}: {', '.join(one.texts)}", "yellow" * one.worse
     if len(found.changes) > top:

@@ -32,7 +32,6 @@ from ckwatch.model.device_profiles import (
     STOCHASTIC,
     THREAD_TRACE,
     DeviceProfile,
-    LineWeight,
     MeasuredKernel,
     NoProfileError,
     ProfiledPlace,
@@ -307,33 +306,3 @@ def _of_code(found: Mapping[str, Any]) -> DeviceProfile:
     if without := sum(profile.weight(one) for one in places if one.line is None):
         notes.append(f"{without} of {profile.total} {profile.unit} have no source line")
     return replace(profile, notes=tuple(notes))
-
-
-def by_line(profile: DeviceProfile) -> tuple[LineWeight, ...]:
-    """The lines of a profile, the heaviest first; together they have its whole weight."""
-    members: dict[tuple[str, int | None], list[ProfiledPlace]] = {}
-    for place in profile.places:
-        members.setdefault((place.path, place.line), []).append(place)
-    found = []
-    for (path, line), places in members.items():
-        stalls: Counter[str] = Counter()
-        for place in places:
-            stalls.update(place.stalls)
-            if place.stalled:
-                stalls["stalled"] += place.stalled
-            if place.idle:
-                stalls["idle"] += place.idle
-        weight = sum(map(profile.weight, places))
-        found.append(
-            LineWeight(
-                path=path,
-                line=line,
-                weight=weight,
-                issued=sum(one.issued for one in places),
-                executed=sum(one.hits for one in places),
-                stalls=dict(stalls.most_common()),
-                instructions=len(places),
-                source=places[0].source,
-            )
-        )
-    return tuple(sorted(found, key=lambda one: (-one.weight, one.path, -1 if one.line is None else one.line)))

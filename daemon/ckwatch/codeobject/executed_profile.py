@@ -6,14 +6,15 @@ are samples of warps by what they waited for; all others are counts of executed 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
 from ckwatch.codeobject.disassembly import InstructionKind
 from ckwatch.codeobject.ncu_pages import SECTOR_BYTES
+from ckwatch.codeobject.profile import FigureSum
 from ckwatch.model.device_profiles import DeviceProfile, MeasuredKernel, ProfiledPlace
 from ckwatch.model.instruction_counts import NOTHING_COUNTED
-from ckwatch.model.profiles import KernelProfile, ProfiledInstruction, ProfiledLine, ProfileFigures
+from ckwatch.model.profiles import KernelProfile, ProfiledInstruction, ProfiledLine
 
 WARP_LANES = 32
 _MOST_WAITS = 3
@@ -40,12 +41,13 @@ def executed_profiles(profile: DeviceProfile, templates: Collection[str]) -> tup
 
 
 def _kernel(kernel: MeasuredKernel, places: Iterable[ProfiledPlace], templates: Collection[str]) -> KernelProfile:
-    by_line: dict[tuple[str, int], list[ProfiledPlace]] = defaultdict(list)
-    every = list(places)
+    every, total = list(places), FigureSum()
+    sums: dict[tuple[str, int], FigureSum] = defaultdict(FigureSum)
     for place in every:
-        if place.line is not None:
-            by_line[place.path, place.line].append(place)
-    figures = {key: _figures(of_line) for key, of_line in by_line.items()}
+        for found in (total, *([] if place.line is None else [sums[place.path, place.line]])):
+            found.add_kind(kind_of(place.text), place.counts or NOTHING_COUNTED)
+            found.waits.update(place.stalls)
+    figures = {key: found.figures(most_waits=_MOST_WAITS) for key, found in sums.items()}
     order = sorted(figures, key=lambda key: (-figures[key].counts.issued, key))
     numbers = {key: number for number, key in enumerate(order)}
     return KernelProfile(
@@ -56,7 +58,7 @@ def _kernel(kernel: MeasuredKernel, places: Iterable[ProfiledPlace], templates: 
         launches=kernel.launches,
         wave_lanes=WARP_LANES,
         line_bytes=SECTOR_BYTES,
-        total=_figures(every),
+        total=total.figures(most_waits=_MOST_WAITS),
         lines=tuple(
             ProfiledLine(
                 path=path,
@@ -78,28 +80,6 @@ def _kernel(kernel: MeasuredKernel, places: Iterable[ProfiledPlace], templates: 
             for place in every
         ),
         notes=("counted by ncu on a device; a line has what the compiler says is of it alone",),
-    )
-
-
-def _figures(places: Iterable[ProfiledPlace]) -> ProfileFigures:
-    counts, on_lanes, lanes = NOTHING_COUNTED, 0, 0
-    mix: Counter[str] = Counter()
-    waits: Counter[str] = Counter()
-    for place in places:
-        own = place.counts or NOTHING_COUNTED
-        kind = kind_of(place.text)
-        counts += own
-        mix[kind.value] += own.issued
-        waits.update(place.stalls)
-        if kind not in (InstructionKind.SALU, InstructionKind.BRANCH, InstructionKind.BARRIER, InstructionKind.WAIT):
-            on_lanes += own.issued
-            lanes += own.lanes
-    return ProfileFigures(
-        counts=counts,
-        on_lanes=on_lanes,
-        active_lanes=lanes,
-        mix={name: count for name, count in mix.most_common() if count},
-        waits=dict(waits.most_common(_MOST_WAITS)),
     )
 
 

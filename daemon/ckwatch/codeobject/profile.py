@@ -38,7 +38,7 @@ _WAITS = {
 _COUNTER = re.compile(r"s_wait(?:cnt)?_?(\w*)")
 
 
-class _Sum:
+class FigureSum:
     """Figures while instructions are added."""
 
     def __init__(self) -> None:
@@ -50,25 +50,32 @@ class _Sum:
         self.causes: Counter[WaitCause] = Counter()
 
     def add(self, instruction: Instruction, counts: InstructionCounts, cycles: InstructionCycles | None = None) -> None:
+        """Add an instruction of an AMD GPU."""
         kind = traits(instruction.mnemonic).kind
-        self.counts += counts
-        if kind in _ON_LANES:
-            self.on_lanes += counts.issued
-            self.active_lanes += counts.lanes
-        self.mix[kind.value] += counts.issued
+        self.add_kind(kind, counts)
         for waited in waited_for(instruction) if kind is InstructionKind.WAIT else ():
             self.waits[waited] += counts.issued
         if cycles is not None:
             self.issue += cycles.issue
             self.causes.update(cycles.waits)
 
-    def figures(self, cycles: CycleFigures | None = None) -> ProfileFigures:
+    def add_kind(self, kind: InstructionKind, counts: InstructionCounts) -> None:
+        """Add an instruction of this class, without what it waits for."""
+        self.counts += counts
+        if kind in _ON_LANES:
+            self.on_lanes += counts.issued
+            self.active_lanes += counts.lanes
+        if counts.issued:
+            self.mix[kind.value] += counts.issued
+
+    def figures(self, cycles: CycleFigures | None = None, most_waits: int | None = None) -> ProfileFigures:
+        """The sum so far, with the `most_waits` most frequent waits."""
         return ProfileFigures(
             counts=self.counts,
             on_lanes=self.on_lanes,
             active_lanes=self.active_lanes,
             mix=dict(self.mix.most_common()),
-            waits=dict(self.waits),
+            waits=dict(self.waits.most_common(most_waits)),
             cycles=cycles,
         )
 
@@ -77,7 +84,7 @@ def figures_of(
     counted: Iterable[tuple[Instruction, InstructionCounts]], cycles: CycleFigures | None = None
 ) -> ProfileFigures:
     """The sum of instructions and their counts, with their `cycles`."""
-    found = _Sum()
+    found = FigureSum()
     for instruction, counts in counted:
         found.add(instruction, counts)
     return found.figures(cycles)
@@ -103,11 +110,11 @@ def profile_of(
 ) -> KernelProfile:
     """The profile of the kernel of a listing."""
     keys = _Keys(rendered)
-    total = _Sum()
-    own: dict[_LineKey, _Sum] = defaultdict(_Sum)
-    called: dict[_LineKey, _Sum] = defaultdict(_Sum)
-    loops = [_Sum() for _ in listing.loops]
-    stacks: dict[tuple[str, ...], _Sum] = defaultdict(_Sum)
+    total = FigureSum()
+    own: dict[_LineKey, FigureSum] = defaultdict(FigureSum)
+    called: dict[_LineKey, FigureSum] = defaultdict(FigureSum)
+    loops = [FigureSum() for _ in listing.loops]
+    stacks: dict[tuple[str, ...], FigureSum] = defaultdict(FigureSum)
     estimated = {} if cycles is None else cycles.instructions
     counted = [(row, counts.instructions.get(row.instruction.address, NOTHING_COUNTED)) for row in listing.rows]
     for row, one in counted:
@@ -127,7 +134,7 @@ def profile_of(
     elsewhere = sum(one.issued for one in counts.instructions.values()) - executed
     places = {row.instruction.address: keys.own_of(row.frames) for row in listing.rows}
 
-    def figures(found: _Sum, path: str = "") -> ProfileFigures:
+    def figures(found: FigureSum, path: str = "") -> ProfileFigures:
         return found.figures(None if cycles is None else _cycles(found.issue, found.causes, places, path))
 
     def instruction(row: ListingRow, one: InstructionCounts) -> ProfiledInstruction:
@@ -161,7 +168,7 @@ def profile_of(
                 line=key[1],
                 in_template=key[2],
                 function=keys.functions.get(key, ""),
-                own=figures(own[key] if key in own else _Sum(), key[0]),
+                own=figures(own[key] if key in own else FigureSum(), key[0]),
                 total=figures(called[key], key[0]),
             )
             for key in order
@@ -189,7 +196,7 @@ def profile_of(
     )
 
 
-def _cycles_of(found: _Sum) -> int:
+def _cycles_of(found: FigureSum) -> int:
     return round(found.issue + sum(found.causes.values()))
 
 

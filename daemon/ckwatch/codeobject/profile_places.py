@@ -30,9 +30,9 @@ def placed(profile: DeviceProfile, rendered: RenderedFile, instructions: Collect
     """Place a profile's lines. `instructions`: those of the present build, None where they are not known."""
     lines = _Lines(rendered)
     places = tuple(map(lines.place, profile.places))
-    said = []
+    shown = []
     if lines.moved or lines.lost:
-        said.append(
+        shown.append(
             f"of {len(lines.same | lines.moved | lines.lost)} lines of the unit's text {len(lines.same)} are the same, "
             f"{len(lines.moved)} are elsewhere now, and {len(lines.lost)} are not there any more"
         )
@@ -40,8 +40,10 @@ def placed(profile: DeviceProfile, rendered: RenderedFile, instructions: Collect
         known = {_plain(text) for text in instructions}
         strange = sum(profile.weight(one) for one in places if one.text and _plain(one.text) not in known)
         if strange:
-            said.append(f"{strange} of {profile.total} {profile.unit} are of instructions that the present build lacks")
-    return PlacedProfile(replace(profile, places=places), frozenset(lines.templates), "; ".join(said))
+            shown.append(
+                f"{strange} of {profile.total} {profile.unit} are of instructions that the present build lacks"
+            )
+    return PlacedProfile(replace(profile, places=places), frozenset(lines.templates), "; ".join(shown))
 
 
 class _Lines:

@@ -667,6 +667,14 @@ class TimingsImported(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceProfileKept(Event):
+    """An artifact of a unit (`CompileFacts.artifact`) has another profile from a device than before."""
+
+    unit: str
+    artifact: str
+
+
+@dataclass(frozen=True, slots=True)
 class ArtifactsLost(Event):
     """Artifacts that are no longer in the store, or damaged (`CompileFacts.artifact`)."""
 
@@ -685,5 +693,6 @@ AnyEvent = (
     | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | EditorsChanged | ShowRequested
     | BuildRequested | RequestDropped | CancelRequested | ClientLost
     | AnalyzeRequested | DevicesFound | MeasureRequested | MeasureDropped | VerifyRequested | VerifyDropped
-    | AdviceRequested | MemoryMeasured | WarningChanged | TimingsImported | ArtifactsLost | Continued
+    | AdviceRequested | MemoryMeasured | WarningChanged | TimingsImported | ArtifactsLost
+    | DeviceProfileKept | Continued
 )  # fmt: skip

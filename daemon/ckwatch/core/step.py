@@ -271,6 +271,14 @@ def _timings_imported(state: State, out: Effects, event: events.TimingsImported)
     out.append(Changed(events.MAIN, WORKSPACE))
 
 
+def _device_profile_kept(state: State, out: Effects, event: events.DeviceProfileKept) -> None:
+    for scope in state.views:
+        unit = state.find(events.UnitKey(scope, event.unit))
+        if unit is not None and unit.built is not None and unit.built.artifact == event.artifact:
+            unit.profiled_at = event.at
+            publish(out, unit)
+
+
 HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     events.LoadFinished: _load_finished,
     events.ScanFinished: _scan_finished,
@@ -312,6 +320,7 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     events.MemoryMeasured: _memory_measured,
     events.WarningChanged: _warning_changed,
     events.TimingsImported: _timings_imported,
+    events.DeviceProfileKept: _device_profile_kept,
     events.ArtifactsLost: files.artifacts_lost,
     events.Continued: _continued,
 }

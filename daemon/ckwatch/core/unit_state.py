@@ -191,6 +191,8 @@ class UnitState:
     figures: FigureState = field(default_factory=FigureState)
     verification: VerificationState = field(default_factory=VerificationState)
     advice: AdviceState = field(default_factory=AdviceState)
+    profiled_at: float | None = None
+    """When an artifact got a profile from a device last, since the daemon has started."""
 
     @property
     def settled(self) -> bool:

@@ -150,15 +150,23 @@ def _pairs(timings: Timings, unit: str, against: str, ours: Sequence[TimingRecor
         why = "no library was timed beside it"
         return [_Pair(one, LIBRARY, None, "" if one.measured_of(LIBRARY) else why) for one in ours]
     if kind == BASELINE:
-        others, title = timings.baseline(unit, name or None), f"{BASELINE} {name}" if name else BASELINE
-        if not others:
-            which = f"the baseline '{name}'" if name else "any baseline"
-            raise CkwatchError(f"'{unit}' has no timings in {which}", "`ckwatch baseline set NAME` sets one")
+        others, title = baseline_timings(timings, unit, against), f"{BASELINE} {name}" if name else BASELINE
     else:
         others, title = [one for one in timings.latest(against) if one.report is not None], against
         if not others:
             raise CkwatchError(f"'{against}' has no timings", "`ckwatch bench` takes them")
     return [_pair_with(one, title, others) for one in ours]
+
+
+def baseline_timings(timings: Timings, unit: str, named: str) -> list[TimingRecord]:
+    """The timings that `baseline`, the one that was set last, or `baseline:NAME` has of a unit. Raises CkwatchError
+    where there are none."""
+    name = named.partition(":")[2]
+    found = timings.baseline(unit, name or None)
+    if not found:
+        which = f"the baseline '{name}'" if name else "any baseline"
+        raise CkwatchError(f"'{unit}' has no timings in {which}", "`ckwatch baseline set NAME` sets one")
+    return found
 
 
 def _pair_with(ours: TimingRecord, theirs: str, others: Iterable[TimingRecord]) -> _Pair:

@@ -54,6 +54,7 @@ def unit_to_wire(unit: UnitState) -> wire.Unit:
         unverified=unit.verification.unverified_because,
         slow=slow_compile(unit),
         waits_for=compile_wait(unit),
+        profiled_at=unit.profiled_at,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -88,6 +89,34 @@ class DeviceProfile:
     def total(self) -> int:
         """The weight of all places."""
         return sum(map(self.weight, self.places))
+
+    def by_line(self) -> tuple[LineWeight, ...]:
+        """The lines, the heaviest first; together they have the whole weight."""
+        members: dict[tuple[str, int | None], list[ProfiledPlace]] = {}
+        for place in self.places:
+            members.setdefault((place.path, place.line), []).append(place)
+        found = []
+        for (path, line), places in members.items():
+            stalls: Counter[str] = Counter()
+            for place in places:
+                stalls.update(place.stalls)
+                if place.stalled:
+                    stalls["stalled"] += place.stalled
+                if place.idle:
+                    stalls["idle"] += place.idle
+            found.append(
+                LineWeight(
+                    path=path,
+                    line=line,
+                    weight=sum(map(self.weight, places)),
+                    issued=sum(one.issued for one in places),
+                    executed=sum(one.hits for one in places),
+                    stalls=dict(stalls.most_common()),
+                    instructions=len(places),
+                    source=places[0].source,
+                )
+            )
+        return tuple(sorted(found, key=lambda one: (-one.weight, one.path, -1 if one.line is None else one.line)))
 
 
 HOST_TRAP = "PC sampling, host trap"

@@ -95,8 +95,8 @@ class UnitQuestions:
         loop and function, counted on an emulator.
 
         `shape`: a name, or sizes (`M=64,N=64,K=128`); the kernel file's first without. `lines`: as those of `isa`.
-        `against`: also what is different from the `previous` artifact or that of the `baseline`, as far as they were
-        profiled on the shape, or from another unit.
+        `against`: also what is different from the `previous` artifact or that of the `baseline` (`baseline:NAME`), as
+        far as they were profiled on the shape, or from another unit.
         """
 
     @post("/units/{unit}/device-profile", viewed=True, slow=True, retry="unsent")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ckwatch.bench.job import VERIFYING, CountJob, VerifyJob
+from ckwatch.bench.job import VERIFYING, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure
 from ckwatch.bench.runtimes.hip_api import EMULATOR_BUG
 from ckwatch.bench.worker_protocol import LaunchCounted, TrialVerified, VerificationDone, WorkerMessage, WorkerStage
@@ -95,7 +95,7 @@ async def verify(
 
 
 async def count(
-    job: CountJob,
+    job: VerifyJob,
     artifact: bytes,
     start: WorkerStart = VERIFIER,
     *,
@@ -103,15 +103,26 @@ async def count(
     on_message: OnMessage | None = None,
     arrays: Sequence[bytes] = (),
 ) -> LaunchCounted:
-    """Have a worker launch `artifact` once and count its instructions; arguments as those of `verify`.
+    """Have a worker count what the job counts, and verify nothing; arguments as those of `verify`.
 
     Raises CkwatchError where the worker does not come to an end.
     """
-    files = [artifact, *arrays]
-    answer = await Worker(start).ask(job, files, LaunchCounted, time_limit_s=time_limit_s, on_message=on_message)
+    counts: list[LaunchCounted] = []
+
+    def take(said: WorkerMessage) -> None:
+        if isinstance(said, LaunchCounted):
+            counts.append(said)
+        if on_message is not None:
+            on_message(said)
+
+    answer = await Worker(start).ask(
+        replace(job, trials=()), [artifact, *arrays], VerificationDone, time_limit_s=time_limit_s, on_message=take
+    )
+    if counts:
+        return counts[0]
     if isinstance(answer, BenchmarkFailure):
         raise CkwatchError(answer.message, answer.hint)
-    return answer
+    raise CkwatchError("the worker has counted nothing")
 
 
 def _mistakes_once(told: Iterable[TrialVerified]) -> tuple[ReferenceMistake, ...]:

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ckwatch.bench.job import VERIFYING, CountJob, VerifyJob
+from ckwatch.bench.job import VERIFYING, VerifyJob
 from ckwatch.bench.kernel_abi import ArtifactLoader, KernelFunction
 from ckwatch.bench.numerics.array_files import file_arrays
 from ckwatch.bench.numerics.comparison import WrongElement, WrongResultError
@@ -83,39 +83,31 @@ _FLOATS_WITH_INFINITY = ("f16", "bf16", "f32", "f64")
 _REFERENCE_MACS = 1 << 40
 """Problems are small: their references are whole."""
 
+COUNTED_ELEMENTS = 1 << 18
+"""Of each input of a counted launch; those behind them repeat them. Their values seldom matter to what is counted."""
+
 MOST_PLACES = 4
 """Wrong problems of an artifact that are executed once more to find the store of a wrong element."""
 
 
 def verify_job(job: VerifyJob, artifacts: Sequence[bytes], progress: Progress) -> VerificationDone:
-    """Verify the artifact on each of the job's problems; each result is told at once. Raises BenchmarkError when the
-    emulator or the artifact cannot be loaded."""
+    """Verify the artifact on each of the job's problems, and count a launch; each result is told at once. Raises
+    BenchmarkError when the emulator or the artifact cannot be loaded."""
     progress.at("loading the emulator")
-    verifier = _Verifier(EmulatedDevice(job.library, job.objdump, job.arch, job.instruction_limit), job, artifacts)
+    device = EmulatedDevice(job.library, job.objdump, job.arch, job.instruction_limit)
+    verifier = _Verifier(device, job, artifacts)
     try:
-        _verify_each(verifier, job, progress)
+        if _verify_each(verifier, job, progress) and job.counted is not None:
+            progress.at(f"counting {job.counted.shape}")
+            failure = verifier.count(job.counted)
+            progress.tell(LaunchCounted(kernels=device.counts(), executed=device.executed(), failure=failure))
     finally:
         verifier.close()
     return VerificationDone()
 
 
-def count_job(job: CountJob, artifacts: Sequence[bytes], progress: Progress) -> LaunchCounted:
-    """Launch the artifact once and count its instructions; nothing is checked or compared. Raises BenchmarkError as
-    `verify_job`."""
-    launch, trial = job.launch, job.launch.trials[0]
-    progress.at("loading the emulator")
-    device = EmulatedDevice(launch.library, launch.objdump, launch.arch, launch.instruction_limit)
-    device.count(counting_rules(launch.arch))
-    verifier = _Verifier(device, launch, artifacts)
-    progress.at(f"counting {trial.shape}")
-    try:
-        failure = verifier.launch_only(trial)
-    finally:
-        verifier.close()
-    return LaunchCounted(kernels=device.counts(), executed=device.executed(), failure=failure)
-
-
-def _verify_each(verifier: _Verifier, job: VerifyJob, progress: Progress) -> None:
+def _verify_each(verifier: _Verifier, job: VerifyJob, progress: Progress) -> bool:
+    """Return False where the kernel does not end."""
     for number, trial in enumerate(job.trials):
         progress.at(f"{VERIFYING}{trial.name} ({trial.shape})")
         problem, findings, mistake = verifier.run(trial)
@@ -129,7 +121,8 @@ def _verify_each(verifier: _Verifier, job: VerifyJob, progress: Progress) -> Non
                     name=other.name, shape=other.shape, outcome=outcome, message=message, share=0.0
                 )
                 progress.tell(TrialVerified(number=left, problem=problem))
-            break
+            return False
+    return True
 
 
 @dataclass(slots=True)
@@ -168,12 +161,14 @@ class _Launched:
 @dataclass(frozen=True, slots=True)
 class _How:
     """How a launch is executed. `traced`: report where non-finite values arise; `watched`: report the last writer of
-    this element; `sample`: about how many workgroups, 0 for all; `probe`: for its cost, not for its outputs."""
+    this element; `sample`: about how many workgroups, 0 for all; `probe`: for its cost, not for its outputs;
+    `counted`: as a probe, and nothing is checked."""
 
     traced: bool = False
     watched: WrongElement | None = None
     sample: int = 0
     probe: bool = False
+    counted: bool = False
 
 
 class _Verifier:
@@ -229,11 +224,13 @@ class _Verifier:
             findings += tuple(one for one in again.findings if one.kind in EXPLANATIONS)
         return problem, findings, self._mistake
 
-    def launch_only(self, trial: Trial) -> str:
-        """Launch once; why it did not end as it should, or ""."""
+    def count(self, trial: Trial) -> str:
+        """Launch once and count; why it did not end as it should, or ""."""
         function = self._loader.function(trial.name, self._artifact, self._job.symbol, trial.problem)
+        self._device.count(counting_rules(self._job.arch))
         try:
-            done = self._launched(trial, function, self._inputs(trial), _How())
+            inputs = self._inputs(trial, distinct=COUNTED_ELEMENTS)
+            done = self._launched(trial, function, inputs, _How(probe=True, counted=True))
         except ReferenceMistakeError as error:
             return f"the reference is wrong: {error.mistake.sentence}"
         if self._problem:
@@ -292,9 +289,9 @@ class _Verifier:
         known = trial.problem.fnuz
         return is_fnuz(self._job.arch) if known is None else known
 
-    def _inputs(self, trial: Trial) -> dict[str, Storage]:
+    def _inputs(self, trial: Trial, distinct: int | None = None) -> dict[str, Storage]:
         given = file_arrays(trial.compared, self._array_files)
-        inputs = make_inputs(trial.compared, self._job.seed, self._fnuz(trial), given)
+        inputs = make_inputs(trial.compared, self._job.seed, self._fnuz(trial), given, distinct)
         if self._calls is not None:
             self._calls.write_inputs(trial.compared, inputs, self._job.seed, fnuz=self._fnuz(trial))
         if trial.gaps is GapFill.INFINITY:
@@ -337,7 +334,8 @@ class _Verifier:
     def _launched(self, trial: Trial, function: KernelFunction, inputs: Mapping[str, Storage], how: _How) -> _Launched:
         device, done = self._device, _Launched()
         device.clear()
-        device.configure(checked=self._job.checked, traced=how.traced, workgroups=trial.workgroups, seed=self._job.seed)
+        checked = self._job.checked and not how.counted
+        device.configure(checked=checked, traced=how.traced, workgroups=trial.workgroups, seed=self._job.seed)
         held: list[int] = []
         ranges = done.memory
         with _captured_stderr() as said:
@@ -375,7 +373,8 @@ class _Verifier:
         def allocate(name: str, size_bytes: int, offset: int = 0) -> int:
             start = (device.allocate if trial.dense is None else device.reserve)(size_bytes + offset)
             held.append(start)
-            device.mark_undefined(start, size_bytes + offset)
+            if not how.counted:
+                device.mark_undefined(start, size_bytes + offset)
             ranges.append(MemoryRange(name=name, address=start + offset, size_bytes=size_bytes))
             return start + offset
 
@@ -389,7 +388,7 @@ class _Verifier:
         for name, as_bytes in given.items():
             memory[name].upload(as_bytes)
         for buffer in trial.compared.buffers:
-            if buffer.output:
+            if buffer.output and (buffer.in_out or not how.probe):
                 done.outputs[buffer.name] = before_launch(trial.compared, buffer, inputs, self._fnuz(trial))
                 memory[buffer.name].upload(in_memory(done.outputs[buffer.name], buffer.dtype))
                 if not buffer.in_out:

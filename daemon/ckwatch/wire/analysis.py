@@ -9,7 +9,7 @@ from pydantic import Field
 from ckwatch.codeobject.report import CodeObjectReport as CodeObjectReport
 from ckwatch.codeobject.report import main_kernel
 from ckwatch.codeobject.report_diff import FigureChange, all_figures
-from ckwatch.model.device_profiles import LineWeight, MeasuredKernel
+from ckwatch.model.device_profiles import DeviceProfile, LineWeight, MeasuredKernel
 from ckwatch.model.isa import IsaFold, IsaLine
 from ckwatch.model.profiles import KernelProfile, LineChange, ProfileHint
 from ckwatch.prediction.predict import Calibration, Prediction
@@ -126,22 +126,23 @@ class Isa(Value):
 
 
 class UnitDeviceProfile(Value):
-    """A profile of a unit that a tool took on a real device, by lines (from zero; None: no line is known) of its
-    template and of other files; together they have its `total`, weighed by `weighed_by`: "samples" or "cycles".
+    """A profile that a tool took on a real device, by lines (from zero; None: no line is known) of a unit's template
+    and of other files; together they have its `total`, weighed by `weighed_by`: "samples" or "cycles".
 
-    `artifact_key` is the unit's artifact when it was placed; `other_build`: what shows that it is of another build, and
-    what became of its lines; empty for one of this. `source` is the tool with its device (`ncu, cuda:0`) or the file's
-    name, `device` the device's, empty where the file does not say it; `kernels`: times and counters of whole launches.
-    `executed`: what was counted instruction by instruction, of ncu's reports, and its `hints`, as in `UnitProfile`.
+    `unit` is empty for a file that was only read. `artifact_key` is the unit's artifact when it was placed;
+    `other_build`: what shows that it is of another build, and what became of its lines; empty for one of this.
+    `source` is the tool with its device (`ncu, cuda:0`) or the file's name, `device` the device's, empty where the file
+    does not say it; `kernels`: times and counters of whole launches. `executed`: what was counted instruction by
+    instruction, of ncu's reports, and its `hints`, as in `UnitProfile`.
     """
 
-    unit: str
-    artifact_key: str
+    unit: str = ""
+    artifact_key: str = ""
     source: str
     device: str
     method: str
     weighed_by: str
-    shape_name: str
+    shape_name: str = ""
     total: int
     lines: tuple[LineWeight, ...]
     kernels: tuple[MeasuredKernel, ...] = ()
@@ -151,15 +152,30 @@ class UnitDeviceProfile(Value):
     notes: tuple[str, ...] = ()
     at: float = 0.0
 
+    @classmethod
+    def of(cls, profile: DeviceProfile, source: str, **placed: Any) -> UnitDeviceProfile:
+        """A profile as it is; `placed`: the fields of a unit's."""
+        return cls(
+            source=source,
+            device=profile.device,
+            method=profile.method,
+            weighed_by=profile.unit,
+            total=profile.total,
+            lines=profile.by_line(),
+            kernels=profile.kernels,
+            notes=profile.notes,
+            **placed,
+        )
+
 
 class UnitProfile(Value):
     """Where the work of a unit's artifact goes, by instructions that were counted on `device` (`emulated:gfx942`), not
     timed. `shape`: its sizes, `shape_name` what it is called. `executed`: instructions of all kernels. `kernels`: in
     the order of their launches, without helpers of CK's. `hints`: what is clearly lost, the largest losses first.
     `failure`: why the launch did not end as it should, then counts are of a part of it. `changes`: what is different
-    from the profile `against`: `previous`, `baseline`, or a unit; "" where there is none. `on_device`: what a tool saw
-    on a real device, where that was taken or imported for this artifact; of a unit that is not emulated, nothing
-    else."""
+    from the profile `against`: `previous`, `baseline`, `baseline:NAME` or a unit; "" where there is none. `on_device`:
+    what a tool saw on a real device, where that was taken or imported for this artifact; of a unit that is not
+    emulated, nothing else."""
 
     unit: str
     artifact_key: str

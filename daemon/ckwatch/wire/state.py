@@ -57,7 +57,8 @@ class Unit:
     `figures` are those of the last artifact's code object, None when it was not analyzed. `verification` is the last
     one by an emulator, `verifying` says that one runs or waits, and `unverified` why there is none. `slow` says that it
     is being compiled for far longer than usual, and with which flags; `waits_for` says what its compile waits
-    for.
+    for. `profiled_at`: when a profile from a device was taken or imported last (Unix seconds), null if not since the
+    daemon has started.
     """
 
     kind: Literal["unit"] = "unit"
@@ -90,6 +91,7 @@ class Unit:
     unverified: str = ""
     slow: str = ""
     waits_for: str = ""
+    profiled_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)

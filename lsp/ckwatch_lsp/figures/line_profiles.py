@@ -126,7 +126,7 @@ class LineProfiles(SessionListener):
 
     def _stamp(self, unit: Unit, document: TextDocument) -> tuple[object, ...]:
         artifact = unit.figures and unit.figures.artifact_key
-        return (artifact, self._session.settings.profile_against, document.text)
+        return (artifact, unit.profiled_at, self._session.settings.profile_against, document.text)
 
     async def _ask(self, folder: WorkspaceFolder, unit: Unit, stamp: object, uri: str, path: str) -> TemplateProfile:
         try:
@@ -173,8 +173,9 @@ class LineProfiles(SessionListener):
             if document is None:
                 continue
             notes, fresh = self.notes(document)
-            told = (tuple(notes), fresh)
-            if told != self._told.get(document.uri, ((), False)):
+            last = self._last.get(document.uri)
+            told = (tuple(notes), fresh, last.profile.summary if fresh and last is not None else "")
+            if told != self._told.get(document.uri, ((), False, "")):
                 changed.append(document)
                 self._told[document.uri] = told
             self._tell_heat(document)
@@ -211,7 +212,8 @@ def _whole(line: int) -> Range:
 async def compared_profile(client: Client, unit: Unit, against: str) -> UnitProfile:
     """Return the profile compared with `against` (`previous`, `baseline`, a unit, or an instance of the same kernel),
     or with nothing where that has none. Raises CkwatchError where there is no profile."""
-    named = against if against in ("previous", "baseline") or "/" in against else f"{unit.kernel}/{against}@{unit.arch}"
+    is_earlier = against.partition(":")[0] in ("previous", "baseline")
+    named = against if is_earlier or "/" in against else f"{unit.kernel}/{against}@{unit.arch}"
     try:
         return await client.profile(unit.id, against=named)
     except CkwatchError:

@@ -254,4 +254,5 @@ def _state(virtual: VirtualUri, unit: Unit) -> tuple[object, ...]:
     """Return the state that a document depends on."""
     if virtual.view == "source":
         return (unit.generation, unit.phase not in ("waiting", "rendering"), unit.symbol)
-    return (unit.key, unit.fresh, unit.outcome, unit.phase in ("done", "idle"))
+    profiled_at = unit.profiled_at if virtual.view == "profile" else None
+    return (unit.key, unit.fresh, unit.outcome, unit.phase in ("done", "idle"), profiled_at)

@@ -76,6 +76,12 @@ def test_a_seed_gives_the_same_bits_in_any_number_of_chunks() -> None:
     np.testing.assert_array_equal(first["X"][[CHUNK - 1, CHUNK, 3 * CHUNK - 1]], expected)
 
 
+def test_few_distinct_elements_are_repeated() -> None:
+    large = problem(GemmCase(), 3, 1, CHUNK + 5)
+    usual, found = make_inputs(large, 1)["X"], make_inputs(large, 1, distinct=CHUNK)["X"]
+    np.testing.assert_array_equal(found, np.resize(usual[:CHUNK], usual.size))
+
+
 @each_row("dtype", ["f16", "bf16", "f32", "f64", "f8", "bf8"])
 @each_row("layouts", ["row col row", "col row col"])
 @each_row("arch", ["gfx942", "gfx950"])

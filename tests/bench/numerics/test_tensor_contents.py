@@ -112,6 +112,13 @@ def test_gaps_stay_gaps() -> None:
     assert (tensor_elements(found, given.views[0]) == 2).all()
 
 
+@pytest.mark.parametrize(("kind", "repeats"), [(ContentKind.NORMAL, True), (ContentKind.SORTED, False)])
+def test_independent_elements_repeat_where_few_are_distinct(kind: ContentKind, repeats: bool) -> None:
+    given = problem("i32", (4, 6), of(kind, 0, 9), gap=3)
+    found = tensor_elements(make_inputs(given, 1, distinct=5)["X"], given.views[0]).reshape(-1)
+    assert (found.tolist() == np.resize(found[:5], found.size).tolist()) is repeats
+
+
 def test_given_arrays_win() -> None:
     given = problem("f16", (2, 3), of(ContentKind.CONSTANT, 2))
     found = make_inputs(given, 1, given={"X": np.arange(6).reshape(2, 3)})["X"]

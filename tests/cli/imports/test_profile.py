@@ -32,7 +32,7 @@ def test_several_files_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(PROFILES / f"pc_sampling_host_trap{kind}.csv") for kind in ("", "_debug")]
     assert main(["import", "profile", *files, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["profiles"]
-    assert [(Path(one["file"]).name, one["total"]) for one in found] == [
+    assert [(Path(one["source"]).name, one["total"]) for one in found] == [
         ("pc_sampling_host_trap.csv", 79),
         ("pc_sampling_host_trap_debug.csv", 21),
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benches.daemon_bench import build
+from benches.daemon_bench import build, following
 from benches.isa_bench import UNIT, IsaBench
 from ckwatch.bench.report import Devices
 from ckwatch.codeobject.tools import profilers
@@ -152,10 +152,11 @@ async def test_what_is_missing_is_named(bench: IsaBench, tmp_path: Path, monkeyp
 async def test_an_imported_profile_says_that_it_is_of_another_build(bench: IsaBench, tmp_path: Path) -> None:
     path = tmp_path / "samples.json"
     path.write_text(samples(("v_not_of_this_build v0", "/elsewhere/kernel.hip:3")))
-    async with bench.open() as daemon:
+    async with bench.open() as daemon, following(daemon) as seen:
         await build(daemon, UNIT)
         found = await daemon.device_profiles.import_file(None, UNIT, str(path))
         assert found.other_build == "1 of 1 samples are of instructions that the present build lacks"
         assert [Path(line.path).name for line in found.lines] == ["k.hip.j2"]
+        await seen.until(lambda now: now.units["one"].profiled_at == found.at)
         with pytest.raises(CkwatchError, match="cannot read"):
             await daemon.device_profiles.import_file(None, UNIT, str(tmp_path / "none.json"))

@@ -30,10 +30,10 @@ PATTERN = WorstRequest(lanes=(0, 1), places=(0, 128), size_bytes=4, banks=32, co
 TEXT = "first\n  second\nvoid {{ def_kernel(inputs=[X]) }} {}\n"
 
 
-def profile(kernel: KernelProfile, before: KernelProfile | None = None) -> UnitProfile:
+def profile(kernel: KernelProfile, before: KernelProfile | None = None, against: str = "previous") -> UnitProfile:
     return UnitProfile(
         unit="k/one@gfx942", artifact_key="a1", device="emulated:gfx942", shape="M=64", shape_name="", kernels=(kernel,),
-        hints=hints_of([kernel]), against="" if before is None else "previous",
+        hints=hints_of([kernel]), against="" if before is None else against,
         changes=() if before is None else changes_of([before], [kernel]),
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ class ProfilingClient(MadeUpClient):
             self.against = against
         if self.kernel is None:
             raise CkwatchError("it is not emulated")
-        return profile(self.kernel, self.before)
+        return profile(self.kernel, self.before, self.against)
 
 
 def at(path: str, kernel: KernelProfile) -> KernelProfile:
@@ -151,6 +151,10 @@ async def test_what_changed_stands_at_its_line() -> None:
         (related,) = lost.related_information or ()
         assert related.message == pattern_of(PATTERN, reads=True)
         assert (related.location.uri, related.location.range) == (uri, lost.range)
+        for against, since in (("baseline", "against the baseline"), ("baseline:v1", "against baseline:v1")):
+            made.set(profile_against=against)
+            assert (await shown(made, uri))[1] == f"LDS conflict 1 → 32 ways {since}"
+            assert client.against == against
 
 
 async def test_a_pattern_is_part_of_the_message_where_nothing_is_related() -> None:
@@ -203,6 +207,22 @@ async def test_a_lens_sums_it_up_and_opens_the_profile() -> None:
         title = "profile: 100 % of instructions in 2 lines; 32-way LDS conflict"
         assert title in (await made.lenses(uri))[2]
         assert await made.arguments(uri, title) == [{"uri": uri, "unit": "k/one@gfx942"}]
+
+
+async def test_a_later_profile_of_a_device_is_shown_without_a_save() -> None:
+    async with desk(replace(ABLE, line_heat=True)) as made:
+        uri, client = await opened(made, at("/ws/templates/k.hip.j2", profile_with(line_figures(issued=193), ROW)))
+        assert await shown(made, uri) == {0: "95 % of instructions"}
+        await refreshed(made)
+        before = len(made.editor.calls)
+        client.kernel = at("/ws/templates/k.hip.j2", profile_with(line_figures(issued=40), COLUMN))
+        await made.report(unit("one", figures=figures(), profiled_at=2.0))
+        for _ in ("requested", "answered"):
+            await refreshed(made)
+        assert client.profiled == ["k/one@gfx942"] * 2
+        assert await shown(made, uri) == {0: "80 % of instructions", 1: "32-way LDS conflict"}
+        told = [call[:2] for call in made.editor.calls[before:]]
+        assert {("refresh", "hints"), ("refresh", "lenses"), ("notify", HEAT)} <= set(told)
 
 
 async def test_a_hover_has_the_instances_that_were_profiled() -> None:

@@ -334,8 +334,9 @@ def profile_blocks(profiled: Profiled, asked: str, row: UnitRow, query: Query) -
         blocks.append(source)
     text = f"{words_of(found)}: counts are exact for what was executed, and no times. Made {timestamp(profiled.at)}."
     blocks.append(Note(key="counted", text=text[0].upper() + text[1:]))
-    if profiled.generation != row.generation:
-        text = "This profile is out of date: the unit has changed since. Profile it again."
+    if profiled.generation != row.generation or profiled.at < row.profiled_at:
+        news = "the unit has changed" if profiled.generation != row.generation else "there is a profile from a device"
+        text = f"This profile is out of date: {news} since. Profile it again."
         blocks.append(Note(key="old", text=text, kind="warning"))
     if found.failure:
         text = f"The launch did not end as it should: {found.failure}"
@@ -387,7 +388,7 @@ async def show(feed: Feed, query: Query) -> Content:
     profiled = kept_profiles(feed).get((row.id, shape.value, other.value))
     label = "Profile the unit" if profiled is None else "Profile again"
     blocks: list[Block] = [choice, shape, other, Action(key="profile", label=label, changes=False)]
-    if emulated_device(row.arch) is None:
+    if not _has_counts(row.arch):
         text = f"Profiles are counted on an emulator, and {row.arch} is not emulated."
         blocks = [choice, Note(key="not", text=text, kind="hint")]
     elif profiled is None:
@@ -395,10 +396,17 @@ async def show(feed: Feed, query: Query) -> Content:
             "“Profile the unit” has the emulator execute some workgroups of a launch, counts what each instruction"
             " does, and compiles the device code once more for its source lines. It takes seconds to a minute."
         )
+        if emulated_device(row.arch) is None:
+            text = "“Profile the unit” shows what ncu counted: `ckwatch profile --device` has it take a profile."
         blocks.append(Note(key="how", text=text, kind="hint"))
     else:
         blocks += await to_thread.run_sync(profile_blocks, profiled, other.value, row, asked)
     return Content(title=row.id, blocks=tuple(blocks))
+
+
+def _has_counts(arch: str) -> bool:
+    """Return True if an emulator, or ncu on a device, may count instructions."""
+    return emulated_device(arch) is not None or arch.startswith("sm_")
 
 
 async def profile(feed: Feed, query: Query) -> str:
@@ -406,12 +414,14 @@ async def profile(feed: Feed, query: Query) -> str:
     row = feed.units.get(chosen_unit(feed, query))
     if row is None:
         raise CkwatchError("there is no such unit")
-    if emulated_device(row.arch) is None:
+    if not _has_counts(row.arch):
         return f"{row.id} is not profiled: {row.arch} is not emulated"
     shape, against = query.get("shape") or USUAL, query.get("against") or NOTHING
     found = await feed.client.profile(
         row.id, None if shape == USUAL else shape, against=None if against in (NOTHING, row.id) else against
     )
+    if not found.kernels:
+        return f"{row.id} is not profiled: its profile from a device has no counts"
     texts = await to_thread.run_sync(_texts, found)
     profiles, key = kept_profiles(feed), (row.id, shape, against)
     profiles.pop(key, None)
@@ -437,7 +447,7 @@ def depends(feed: Feed, query: Query) -> Hashable:
     unit = chosen_unit(feed, query)
     row = feed.units.get(unit)
     kept = tuple((key, one.at) for key, one in kept_profiles(feed).items())
-    return unit, row and (row.generation, row.artifact, row.place), kept, tuple(feed.units)
+    return unit, row and (row.generation, row.artifact, row.place, row.profiled_at), kept, tuple(feed.units)
 
 
 VIEW = PageView(name="profile", title="Profile", show=show, depends=depends, actions={"profile": profile})

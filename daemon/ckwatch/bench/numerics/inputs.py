@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +24,13 @@ from ckwatch.bench.numerics.storage import (
 from ckwatch.bench.numerics.tensor_contents import GivenArrayError, given_values, made_values
 from ckwatch.bench.numerics.tolerance import INTEGERS
 from ckwatch.model.kernel_problem import Buffer, KernelProblem
+from ckwatch.model.tensor_values import ContentKind
 
 CHUNK = 1 << 15
 """Elements that are made at once: their intermediate values fit into a core's cache."""
+
+INDEPENDENT = frozenset({ContentKind.UNIFORM, ContentKind.NORMAL})
+"""Contents whose elements have nothing to do with each other."""
 
 _SEED_STEP = np.uint64(0x9E3779B97F4A7C15)
 _PLACE_STEP = np.uint64(0xD1B54A32D192ED03)
@@ -34,14 +39,19 @@ _LAST_SHIFT = np.uint64(31)
 
 
 def make_inputs(
-    problem: KernelProblem, seed: int, fnuz: bool | None = None, given: Mapping[str, object] | None = None
+    problem: KernelProblem,
+    seed: int,
+    fnuz: bool | None = None,
+    given: Mapping[str, object] | None = None,
+    distinct: int | None = None,
 ) -> dict[str, Storage]:
     """Each buffer whose content before a launch means something, by name, as stored elements (`storage.storage_type`):
     those that are read, and outputs that keep what the kernel leaves.
 
     By themselves operands lie between -1 and 1 (integers: -5 to 5), scales between 0.5 and 1.5 (e8m0: 1/8 to 8); f4 has
     any of its values; gaps are poisoned. `given`: arrays of numbers in the shape of their tensor, by the buffer's name,
-    which win over what the kernel file says.
+    which win over what the kernel file says. `distinct`: so many elements of a buffer are random, and those behind them
+    repeat them, which takes less time.
     `fnuz`: which 8-bit floats the arch has, if the problem does not tell. Raises MemoryError, and GivenArrayError with
     the tensor's name for an array that cannot be its content.
     """
@@ -50,15 +60,19 @@ def make_inputs(
     inputs = {buffer.name: np.empty(buffer.elements, storage_type(buffer.dtype)) for buffer in read}
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as threads:
         chunks = [
-            threads.submit(_fill, inputs[buffer.name], buffer, seed, tensor, begin, form)
+            threads.submit(_fill, inputs[buffer.name][:distinct], buffer, seed, tensor, begin, form)
             for tensor, buffer in enumerate(read, start=1)
-            for begin in range(0, buffer.elements, _chunks_together(buffer))
+            for begin in range(0, min(buffer.elements, distinct or buffer.elements), _chunks_together(buffer))
         ]
         for chunk in chunks:
             chunk.result()
+    if distinct is not None:
+        for elements in inputs.values():
+            for begin in range(distinct, elements.size, distinct):
+                elements[begin : begin + distinct] = elements[: min(distinct, elements.size - begin)]
     _write_contents(problem, inputs, seed)
     for tensor, buffer in enumerate(read, start=1):
-        _write_meaning(problem, buffer, inputs[buffer.name], (seed, tensor), form, given or {})
+        _write_meaning(problem, buffer, inputs[buffer.name], (seed, tensor), form, given or {}, distinct)
     for buffer in read:
         if (gaps := gap_mask(problem, buffer)) is not None:
             inputs[buffer.name][gaps] = poison_element(buffer.dtype, form)
@@ -96,6 +110,7 @@ def _write_meaning(
     sequence: tuple[int, int],
     fnuz: bool,
     given: Mapping[str, object],
+    distinct: int | None,
 ) -> None:
     """Replace the values of a tensor that mean something. Raises GivenArrayError."""
     view = next(view for view in problem.views if view.buffer == buffer.name)
@@ -105,8 +120,10 @@ def _write_meaning(
         except GivenArrayError as error:
             raise GivenArrayError(f"{buffer.name} cannot be given: {error}") from None
     elif buffer.values is not None:
-        made = made_values(buffer.values, buffer.dtype, view.sizes, _uniform_numbers(*sequence), fnuz=fnuz)
-        tensor_elements(elements, view)[...] = made
+        repeats = distinct is not None and prod(view.sizes) > distinct and buffer.values.kind in INDEPENDENT
+        sizes = (distinct,) if distinct is not None and repeats else view.sizes
+        made = made_values(buffer.values, buffer.dtype, sizes, _uniform_numbers(*sequence), fnuz=fnuz)
+        tensor_elements(elements, view)[...] = np.resize(made, view.sizes) if repeats else made
 
 
 def _uniform_numbers(seed: int, tensor: int) -> Callable[[int], Doubles]:
@@ -143,7 +160,7 @@ def _chunks_together(buffer: Buffer) -> int:
 
 
 def _fill(elements: Storage, buffer: Buffer, seed: int, tensor: int, begin: int, fnuz: bool) -> None:
-    end = min(begin + _chunks_together(buffer), buffer.elements)
+    end = min(begin + _chunks_together(buffer), elements.size)
     values = _values_of(buffer, fnuz)
     for at in range(begin, end, CHUNK):
         upto = min(at + CHUNK, end)

@@ -161,9 +161,9 @@ def _family(described: ast.ClassDef) -> AiterList:
     for word in words:
         if word in LISTS:
             return LISTS[word]
-    told = next((word for word in words if len(word) > 1), "")
+    called = next((word for word in words if len(word) > 1), "")
     known = ", ".join(f"`{name}`" for name in LISTS)
-    raise ListError(f"its instances are called `{told}`, and templates are there for {known}")
+    raise ListError(f"its instances are called `{called}`, and templates are there for {known}")
 
 
 def _assigns(node: ast.stmt, name: str) -> bool:

@@ -84,20 +84,20 @@ def bindings(region: str, start: int, code: str, depth: int = 0) -> list[dict[st
 def _bound(
     function: _Function, templates: list[str], arguments: list[str], around: str, outer: Mapping[str, str]
 ) -> dict[str, str]:
-    def said(text: str) -> str:
+    def substituted(text: str) -> str:
         return re.sub(r"\b[A-Za-z_]\w*", lambda one: outer.get(one[0], one[0]), text)
 
     packed = any("..." in kind for kind in function.templates.values())
     explicit = [] if packed else templates
-    bound = {name: said(text) for name, text in zip(function.templates, explicit, strict=False)}
+    bound = {name: substituted(text) for name, text in zip(function.templates, explicit, strict=False)}
     for declared, given in zip(function.parameters, arguments, strict=False):
         pointer = re.match(r"(?:const\s+)?(\w+)(?:\s+const)?\s*\*", declared)
         kind = pointee(given, around) if pointer else None
         if pointer is not None and kind is not None and pointer[1] in function.templates:
-            bound.setdefault(pointer[1], said(kind))
+            bound.setdefault(pointer[1], substituted(kind))
         named = re.search(r"(\w+)\s*$", declared)
-        if pointer is None and named is not None and _NUMBER.fullmatch(said(given)):
-            bound.setdefault(named[1], said(given))
+        if pointer is None and named is not None and _NUMBER.fullmatch(substituted(given)):
+            bound.setdefault(named[1], substituted(given))
     open_ones = _template_names(around) - set(outer)
     return {name: text for name, text in bound.items() if not open_ones & set(re.findall(r"\w+", text))}
 

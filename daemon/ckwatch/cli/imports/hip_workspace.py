@@ -170,9 +170,9 @@ def _plan(
 def _drop_unused(plan: _Plan, own: Sequence[str]) -> None:
     """Leave out sizes of the launch that an answer has made superfluous."""
     texts = [*plan.parameters.values(), *(size for one in plan.tensors for size in (*one.sizes, *one.strides))]
-    said = {word for text in texts for word in _words(text)}
+    used = {word for text in texts for word in _words(text)}
     for size in (one for one in own if one in plan.sizes):
-        if size in said:
+        if size in used:
             plan.notes.append(f"`{size}` is a size of its launch, and no argument of the kernel")
         else:
             plan.sizes.remove(size)
@@ -194,10 +194,10 @@ def _in_arguments(kernel: HipKernel, launch: KernelLaunch) -> KernelLaunch:
         return launch
     pattern = re.compile(rf"\b(?:{'|'.join(renamed)})\b(?!\s*\()")
 
-    def said(text: str) -> str:
+    def in_arguments(text: str) -> str:
         return pattern.sub(lambda found: _argument(found[0]), text)
 
-    grid, block, shared = (text and said(text) for text in (launch.grid, launch.block, launch.shared))
+    grid, block, shared = (text and in_arguments(text) for text in (launch.grid, launch.block, launch.shared))
     return replace(
         launch,
         grid=grid,
@@ -205,7 +205,7 @@ def _in_arguments(kernel: HipKernel, launch: KernelLaunch) -> KernelLaunch:
         shared=shared,
         sizes=tuple(map(_argument, launch.sizes)),
         multiples={_argument(name): by for name, by in launch.multiples.items()},
-        facts=renamed_facts(launch.facts, _argument, said),
+        facts=renamed_facts(launch.facts, _argument, in_arguments),
     )
 
 
@@ -377,11 +377,11 @@ def _with_values(plan: _Plan, kernel: HipKernel, text: str) -> str:
     """The text with values in place of arguments of the kernel that are none of the C function."""
     arguments = {_argument(one.name): plan.parameters.get(_argument(one.name)) for one in kernel.parameters}
 
-    def said(found: re.Match[str]) -> str:
+    def value_of(found: re.Match[str]) -> str:
         value = arguments.get(found[0])
         return found[0] if value in (None, OPEN) else value if re.fullmatch(r"\w+", value) else f"({value})"
 
-    return re.sub(r"(?<![\w.])[A-Za-z_]\w*", said, text)
+    return re.sub(r"(?<![\w.])[A-Za-z_]\w*", value_of, text)
 
 
 def _without_launch(kernel: HipKernel, key: str) -> str:
@@ -459,13 +459,13 @@ def _divide(plan: _Plan, size: str) -> None:
     ((text, product),) = found.items()
     outer = f"{size}_outer"
 
-    def said(one: str) -> str:
+    def in_outer(one: str) -> str:
         return outer if one == text else re.sub(rf"\b{size}\b", f"({outer} * {product})", one)
 
     for tensor in plan.tensors:
-        tensor.sizes = tuple(map(said, tensor.sizes))
+        tensor.sizes = tuple(map(in_outer, tensor.sizes))
     for key in LAUNCH:
-        plan.parameters[key] = said(plan.parameters[key])
+        plan.parameters[key] = in_outer(plan.parameters[key])
     plan.sizes[plan.sizes.index(size)] = outer
     plan.notes.append(f"`{size}` of its launch is `{outer} * {product}`")
 
@@ -595,9 +595,9 @@ def _kernel_file(
     for tensor in sorted(plan.tensors, key=lambda one: one.output):
         lines += ["", *_tensor_lines(plan, tensor, known_keys)]
     lines += _limits_lines(plan)
-    said = any(size in plan.facts.values for size in plan.sizes)
-    what = "As the program has them without arguments" if said else "Examples: nothing in the source says these values"
-    lines += ["", f"# {what}.", "[[shape]]", *_shape_lines(plan, said=said)]
+    known = any(size in plan.facts.values for size in plan.sizes)
+    what = "As the program has them without arguments" if known else "Examples: nothing in the source says these values"
+    lines += ["", f"# {what}.", "[[shape]]", *_shape_lines(plan, known=known)]
     shared, instances = _instances(plan, kernel, launches)
     if shared:
         lines += ["", "[defaults]", *(_value_line(plan, key, value) for key, value in shared.items())]
@@ -656,12 +656,12 @@ def _limits_lines(plan: _Plan) -> list[str]:
     for size in plan.sizes:
         greatest = plan.facts.limits.get(size, {}).get("max", "")
         keys = [f"max = {toml_string(greatest)}"] if greatest and set(_words(greatest)) <= set(plan.sizes) else []
-        said = [f"line {plan.facts.loop_lines[size]}, a loop"] if keys else []
+        remarks = [f"line {plan.facts.loop_lines[size]}, a loop"] if keys else []
         if size in plan.multiples:
             keys.append(f"multiple = {plan.multiples[size]}")
-            said.append(plan.remarks[f"{size} %"])
+            remarks.append(plan.remarks[f"{size} %"])
         if keys:
-            lines.append(f"{toml_key(size)} = {{ {', '.join(keys)} }}  # {'; '.join(said)}")
+            lines.append(f"{toml_key(size)} = {{ {', '.join(keys)} }}  # {'; '.join(remarks)}")
     hint = _limits_hint(plan)
     if lines:
         return ["", "[operation.limits]", *lines, *(line for line in hint[1:] if "[operation.limits]" not in line)]
@@ -685,7 +685,7 @@ def _limits_hint(plan: _Plan) -> list[str]:
     return []
 
 
-def _shape_lines(plan: _Plan, *, said: bool) -> list[str]:
+def _shape_lines(plan: _Plan, *, known: bool) -> list[str]:
     """`[[shape]]`: what the program has where it says that, else examples, each of which says so."""
     known = {name: int(value) for name, value in plan.facts.values.items() if name in plan.sizes}
     known = {name: value for name, value in known.items() if 0 <= value <= INT32_MAX}
@@ -704,7 +704,7 @@ def _shape_lines(plan: _Plan, *, said: bool) -> list[str]:
             lines.append(_open_line(toml_key(size), OPEN, plan.asked[size]))
             continue
         loop = f"  # of the {plan.facts.loops[size]}" if size in plan.facts.loops and size in known else ""
-        example = "  # an example: the source does not say it" if said and size not in given else ""
+        example = "  # an example: the source does not say it" if known and size not in given else ""
         lines.append(f"{toml_key(size)} = {values[size]}{loop or example}")
     for key, kind in plan.runtime.items():
         value = "false" if kind == "bool" else "1e-5" if "eps" in key.lower() else "1.0"

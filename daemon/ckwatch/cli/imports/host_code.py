@@ -212,7 +212,7 @@ class HostCode:
                 unknown.append(name)
             return f"({known})"
 
-        return None if (said := _NUMBER_NAME.sub(value, plain)) and unknown else evaluated(said)
+        return None if (written := _NUMBER_NAME.sub(value, plain)) and unknown else evaluated(written)
 
     def _number_of(self, name: str, depth: int) -> int | None:
         if (option := self._option(name)) is not None:

@@ -76,13 +76,13 @@ def kernel_launches(text: str, code: str, kernel: HipKernel) -> list[KernelLaunc
         host = HostCode(text, launch.code or code, region, launch.start)
         facts = program_facts(host, kernel, launch)
         for bound in bindings(region, start, code) or [{}]:
-            one = _said_launch(host, facts, code, kernel, launch, bound)
+            one = _launch_in_terms(host, facts, code, kernel, launch, bound)
             if one not in found:
                 found.append(one)
     return sorted(found, key=lambda one: len(one.why))
 
 
-def _said_launch(
+def _launch_in_terms(
     host: HostCode, facts: ProgramFacts, code: str, kernel: HipKernel, launch: Launch, bound: Mapping[str, str]
 ) -> KernelLaunch:
     """Say a launch in the kernel's own terms. `bound` are meanings of names that the function which launches gets from
@@ -90,16 +90,16 @@ def _said_launch(
     scope = _Scope(host, kernel, launch, bound, code, facts)
     why: dict[str, str] = {}
 
-    def said(key: str, expression: str) -> str | None:
+    def in_terms(key: str, expression: str) -> str | None:
         try:
             return scope.expression(expression, triple=key != "SharedBytes", sizes=key == "Grid")
         except _UnknownError as error:
             why[key] = f"line {launch.line} launches with {expression}, and {error}"
             return None
 
-    grid = said("Grid", launch.grid)
-    block = said("Block", launch.block)
-    shared = said("SharedBytes", launch.shared)
+    grid = in_terms("Grid", launch.grid)
+    block = in_terms("Block", launch.block)
+    shared = in_terms("SharedBytes", launch.shared)
     templates: dict[str, str] = {}
     for name, given in scope.template_arguments().items():
         try:
@@ -203,7 +203,7 @@ class _Scope:
     def _type(self, parameter: str, text: str) -> str:
         """The text with types in place of the names that callers and dispatches give a meaning."""
 
-        def said(found: re.Match[str]) -> str:
+        def meaning(found: re.Match[str]) -> str:
             name = found[0]
             if name in self._bound:
                 return self._bound[name]
@@ -214,7 +214,7 @@ class _Scope:
                 self.choices[parameter] = chosen[1]
             return chosen[0]
 
-        return re.sub(r"(?<![:\w])[A-Za-z_]\w*", said, text)
+        return re.sub(r"(?<![:\w])[A-Za-z_]\w*", meaning, text)
 
     def argument(self, parameter: KernelParameter, given: str) -> str | None:
         """C++ for an argument that the kernel file says; None for a tensor, size or number at run time. Raises
@@ -232,7 +232,7 @@ class _Scope:
             text = one_line(declared[0])
         if text.startswith("{"):
             text = parameter.type + text
-        return self._said(text, 0)
+        return self._in_terms(text, 0)
 
     def expression(self, text: str, *, triple: bool, sizes: bool) -> str:
         """The text in the kernel's terms; with `triple` as the arguments of a `dim3`, with `sizes` also in terms of
@@ -242,12 +242,12 @@ class _Scope:
         if triple:
             text = self._triple(text)
         self._typed = False
-        said = [_unwrapped(self._said(one, 0)) for one in elements(text)]
-        if any(_CALL.search(one) for one in said):  # a template or an overload may want the host's own types
+        parts = [_unwrapped(self._in_terms(one, 0)) for one in elements(text)]
+        if any(_CALL.search(one) for one in parts):  # a template or an overload may want the host's own types
             self._typed = True
-            said = [_unwrapped(self._said(one, 0)) for one in elements(text)]
+            parts = [_unwrapped(self._in_terms(one, 0)) for one in elements(text)]
             self._typed = False
-        return ", ".join(said)
+        return ", ".join(parts)
 
     def multiples(self) -> tuple[dict[str, int], tuple[str, ...]]:
         """Numbers that divide sizes by a check such as `n % 8 == 0`, and checks whose number is not known."""
@@ -271,7 +271,7 @@ class _Scope:
         """A template argument that is written out. Raises _UnknownError."""
         if re.search(r"\w+_t\b", re.sub(r"\bu?int\d+_t\b|\bsize_t\b", "", text)):
             raise _UnknownError("a type by another name")
-        return _unwrapped(self._said(text, 0, constant=True))
+        return _unwrapped(self._in_terms(text, 0, constant=True))
 
     def _triple(self, text: str) -> str:
         direct = re.fullmatch(r"dim3\s*[({](.*)[)}]", text)
@@ -304,7 +304,7 @@ class _Scope:
         number = "xyz".index(found[2])
         return _wrapped(extents[number]) if number < len(extents) else "1"
 
-    def _said(self, text: str, depth: int, *, constant: bool = False) -> str:
+    def _in_terms(self, text: str, depth: int, *, constant: bool = False) -> str:
         text = re.sub(r"\b([A-Za-z_]\w*)\s*\.\s*([xyz])\b(?!\s*\()", self._component, text)
         if _MEMBER.search(text):
             raise _UnknownError("that is the value of an object of the host")
@@ -330,8 +330,8 @@ class _Scope:
         if initial is not None and depth < _DEPTH:
             try:
                 before = dict(self.sizes)
-                said = _wrapped(self._said(initial, depth + 1, constant=constant))
-                return f"({kind}){said}" if kind else said
+                value = _wrapped(self._in_terms(initial, depth + 1, constant=constant))
+                return f"({kind}){value}" if kind else value
             except _UnknownError:
                 self.sizes = before
         if constant:

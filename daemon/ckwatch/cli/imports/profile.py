@@ -6,71 +6,22 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.progress import build_progress
 from ckwatch.cli.session import asking, one_unit
 from ckwatch.codeobject.counted_counters import counted_counters, same_kernel
-from ckwatch.codeobject.device_profiles import by_line
 from ckwatch.codeobject.tools.profilers import read_profile_file
-from ckwatch.model.device_profiles import DeviceProfile, LineWeight, MeasuredKernel
 from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
     from ckwatch.client import Client
+    from ckwatch.model.device_profiles import MeasuredKernel
     from ckwatch.model.profiles import KernelProfile
     from ckwatch.wire.analysis import UnitDeviceProfile
 
 INDENT = "  "
-
-
-@dataclass(slots=True)
-class ImportedProfile:
-    """A file's profile: how it was taken and on which device, and its lines, which together have all of its samples or
-    cycles. `kernels`: times and counters of launches. `other_build`: what shows that it is not of the unit's build."""
-
-    file: str
-    method: str
-    unit: str
-    total: int
-    lines: tuple[LineWeight, ...]
-    kernels: tuple[MeasuredKernel, ...] = ()
-    device: str = ""
-    other_build: str = ""
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def of_file(cls, file: str, profile: DeviceProfile) -> ImportedProfile:
-        """A file's profile as it is printed."""
-        return cls._of(file, profile, profile.unit, by_line(profile))
-
-    @classmethod
-    def of_unit(cls, file: str, profile: UnitDeviceProfile) -> ImportedProfile:
-        """A profile that was placed at a unit's template, as it is printed."""
-        return cls._of(file, profile, profile.weighed_by, profile.lines, profile.other_build)
-
-    @classmethod
-    def _of(
-        cls,
-        file: str,
-        profile: DeviceProfile | UnitDeviceProfile,
-        unit: str,
-        lines: tuple[LineWeight, ...],
-        other_build: str = "",
-    ) -> ImportedProfile:
-        return cls(
-            file=file,
-            method=profile.method,
-            unit=unit,
-            total=profile.total,
-            lines=lines,
-            kernels=profile.kernels,
-            device=profile.device,
-            other_build=other_build,
-            notes=profile.notes,
-        )
 
 
 async def run(options: argparse.Namespace) -> int:
@@ -79,8 +30,11 @@ async def run(options: argparse.Namespace) -> int:
     root = ""
     counted: tuple[KernelProfile, ...] = ()
     if options.unit is None:
+        from ckwatch.wire.analysis import UnitDeviceProfile
+
+        files = list(map(str, options.files))
         profiles = [
-            ImportedProfile.of_file(str(file), await read_profile_file(file, os.environ)) for file in options.files
+            UnitDeviceProfile.of(await read_profile_file(file, os.environ), str(file)) for file in options.files
         ]
     else:
         async with asking(options) as client:
@@ -89,14 +43,14 @@ async def run(options: argparse.Namespace) -> int:
             files = [str(file.absolute()) for file in options.files]
             async with build_progress(client, output, [unit]):
                 await client.build(unit)
-            profiles = [ImportedProfile.of_unit(file, await client.import_profile(unit, file)) for file in files]
+            profiles = [await client.import_profile(unit, file) for file in files]
             if any(kernel.counters for one in profiles for kernel in one.kernels):
                 counted = await _counted(client, unit, options.shape)
     if output.json:
         output.answer(profiles=profiles)
         return 0
-    for one in profiles:
-        for text, style in device_profile_lines(one, options.top, counted, root):
+    for file, one in zip(files, profiles, strict=True):
+        for text, style in device_profile_lines(file, one, options.top, counted, root):
             output.text(text, style)
     return 0
 
@@ -110,13 +64,13 @@ async def _counted(client: Client, unit: str, shape: str | None) -> tuple[Kernel
 
 
 def device_profile_lines(
-    found: ImportedProfile, top: int, counted: Sequence[KernelProfile] = (), root: str = ""
+    title: str, found: UnitDeviceProfile, top: int, counted: Sequence[KernelProfile] = (), root: str = ""
 ) -> Iterator[tuple[str, str]]:
     """The lines of a device's profile for a terminal, with their styles. Paths below `root` are relative to it;
     `counted`: the unit's kernels on an emulator, whose figures stand beside counters."""
     on = f" on {found.device}" if found.device else ""
-    weighed = f", {found.total:,} {found.unit}" if found.lines else ""
-    yield f"{found.file}: {found.method}{on}{weighed}", "bold"
+    weighed = f", {found.total:,} {found.weighed_by}" if found.lines else ""
+    yield f"{title}: {found.method}{on}{weighed}", "bold"
     if found.other_build:
         yield f"{INDENT}taken of another build: {found.other_build}", "yellow"
     for note in found.notes:
@@ -126,7 +80,7 @@ def device_profile_lines(
         yield from _kernel_lines(kernel, counted)
 
 
-def _line_table(found: ImportedProfile, top: int, root: str) -> Iterator[tuple[str, str]]:
+def _line_table(found: UnitDeviceProfile, top: int, root: str) -> Iterator[tuple[str, str]]:
     lines = [line for line in found.lines if line.weight]
     if not lines:
         return
@@ -142,7 +96,7 @@ def _line_table(found: ImportedProfile, top: int, root: str) -> Iterator[tuple[s
         ]
         for line in lines
     ]
-    heads = ("share", found.unit, "issued", *(["executed"] if executed else []), "otherwise", "")
+    heads = ("share", found.weighed_by, "issued", *(["executed"] if executed else []), "otherwise", "")
     head, *texts = aligned(rows[:top], frozenset(range(len(heads) - 2)), heads)
     yield INDENT + head, "dim"
     for text in texts:

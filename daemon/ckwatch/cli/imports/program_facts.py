@@ -92,7 +92,7 @@ class _Reader:
         before = dict(self.facts.sizes)
         self._types = {}
         try:
-            found = self._elements(self._said(allocation.bytes, 0))
+            found = self._elements(self._in_terms(allocation.bytes, 0))
         except _UnknownSizeError:
             found = None
         if found is None or len(names_in(found[0])) > 8:
@@ -100,10 +100,10 @@ class _Reader:
         else:
             self.facts.tensors[name] = AllocatedElements(allocation.line, *found, self._host.content(pointer))
 
-    def _elements(self, said: str) -> tuple[str, str] | None:
+    def _elements(self, text: str) -> tuple[str, str] | None:
         """Bytes without the size of an element, and the element's type: `4` bytes where that is not said."""
         try:
-            tree = ast.parse(said, mode="eval").body
+            tree = ast.parse(text, mode="eval").body
         except (SyntaxError, ValueError, RecursionError):
             return None
         types = set(self._types.values())
@@ -115,18 +115,18 @@ class _Reader:
         text = ast.unparse(_folded(without))
         return (text, types.pop()) if parse_size(text) is not None and _BYTES not in text else None
 
-    def _said(self, text: str, depth: int) -> str:
+    def _in_terms(self, text: str, depth: int) -> str:
         """The text in terms of sizes, with names in place of `sizeof`. Raises _UnknownSizeError."""
         text = CAST.sub("", one_line(text))
         text = _SIZEOF.sub(self._size_of, text)
         text = _LENGTH.sub(lambda found: f"({self._host.elements_of(found[1]) or found[0]})", text)
-        said = _NAME.sub(lambda found: self._name(found[0], depth), without_suffixes(_SIZEOF.sub(self._size_of, text)))
-        if parse_size(said) is None:
-            number = evaluated(said)
+        sized = _NAME.sub(lambda found: self._name(found[0], depth), without_suffixes(_SIZEOF.sub(self._size_of, text)))
+        if parse_size(sized) is None:
+            number = evaluated(sized)
             if number is None:
                 raise _UnknownSizeError
             return str(number)
-        return said
+        return sized
 
     def _size_of(self, found: re.Match[str]) -> str:
         name = f"{_BYTES}{len(self._types)}"
@@ -147,7 +147,7 @@ class _Reader:
             defined = self._host.constant(name)
         if defined is not None:
             try:
-                return f"({self._said(defined, depth + 1)})"
+                return f"({self._in_terms(defined, depth + 1)})"
             except _UnknownSizeError:
                 self.facts.sizes, self._types = before, types
         if not declared or name in self._taken or self._depends_on_passed(name, 0):
@@ -175,7 +175,7 @@ class _Reader:
         bound = re.fullmatch(rf"{re.escape(text)}\s*(<=?)\s*([^;]+)", loop.condition)
         before = dict(self.facts.sizes)
         try:
-            most = self._said(bound[2], 0) if bound else ""
+            most = self._in_terms(bound[2], 0) if bound else ""
         except _UnknownSizeError:
             most = ""
         if most and self.facts.sizes == before and name not in names_in(most):
@@ -200,14 +200,14 @@ class _Reader:
             self.facts.checked_at[name] = line
 
 
-def renamed_facts(facts: ProgramFacts, argument: Callable[[str], str], said: Callable[[str], str]) -> ProgramFacts:
-    """The facts with other names: `argument` renames one, `said` all in a text."""
+def renamed_facts(facts: ProgramFacts, argument: Callable[[str], str], renamed: Callable[[str], str]) -> ProgramFacts:
+    """The facts with other names: `argument` renames one, `renamed` all in a text."""
     return ProgramFacts(
-        {name: replace(one, elements=said(one.elements)) for name, one in facts.tensors.items()},
+        {name: replace(one, elements=renamed(one.elements)) for name, one in facts.tensors.items()},
         {argument(name): None for name in facts.sizes},
         {argument(name): value for name, value in facts.values.items()},
         {argument(name): loop for name, loop in facts.loops.items()},
-        {argument(name): {key: said(text) for key, text in one.items()} for name, one in facts.limits.items()},
+        {argument(name): {key: renamed(text) for key, text in one.items()} for name, one in facts.limits.items()},
         {argument(name): line for name, line in facts.checked_at.items()},
         {argument(name): line for name, line in facts.loop_lines.items()},
     )

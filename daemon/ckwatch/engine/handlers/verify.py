@@ -12,16 +12,16 @@ import hashlib
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import anyio
 from anyio import to_thread
 
-from ckwatch.bench.job import CountJob, VerifyJob
+from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.worker_protocol import LaunchCounted, WorkerHello, WorkerMessage, WorkerStage
 from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.model import Toolchain
@@ -41,7 +41,7 @@ from ckwatch.model.trials import Trial
 from ckwatch.model.verification import Verification, VerificationDepth
 from ckwatch.system.code_version import version_of
 from ckwatch.verification.library import FOLDER, build_library, source_files
-from ckwatch.verification.problems import trials_of
+from ckwatch.verification.problems import profiled_trial, trials_of
 from ckwatch.verification.session import VERIFIER, count, verify
 from ckwatch.workspace.array_files import array_contents
 from ckwatch.workspace.settings import VerifySection
@@ -61,6 +61,8 @@ THOROUGH = VerificationDepth.THOROUGH
 REFERENCES = "references"
 """The store's folder of results of users' references."""
 
+COUNTS_KEPT = 20
+
 FINDING_LINES = "finding the lines"
 """The stage after the emulator has ended."""
 
@@ -68,7 +70,8 @@ FINDING_LINES = "finding the lines"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulatorRun:
     """A run of the emulator: `symbol` of the shared object whose bytes are `artifact`, on these trials; with the
-    niceness `nice`. `arrays`: contents of NumPy files that problems name by their digests."""
+    niceness `nice`. `arrays`: contents of NumPy files that problems name by their digests. `counted`: the launch that
+    is counted after them; `on_counted` gets its counts."""
 
     arch: str
     symbol: str
@@ -81,6 +84,8 @@ class EmulatorRun:
     reference_limit_s: float = REFERENCE_LIMIT_S
     nice: int = 0
     arrays: tuple[bytes, ...] = ()
+    counted: Trial | None = None
+    on_counted: Callable[[LaunchCounted], None] | None = None
 
 
 class Emulate(Protocol):
@@ -90,9 +95,14 @@ class Emulate(Protocol):
     async def __call__(self, run: EmulatorRun, on_stage: Callable[[str], None]) -> Verification: ...
 
     async def count(self, run: EmulatorRun, on_stage: Callable[[str], None]) -> LaunchCounted:
-        """Execute the first trial and count its instructions."""
+        """Count what is `counted`, and verify nothing."""
         ...
 
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+_CountKey = tuple[str, Trial]
+"""The artifact and what is launched."""
 
 Place = Callable[[UnitState, Verification], Awaitable[Verification]]
 """Adds the lines of findings in the unit's present text, as far as they are known."""
@@ -113,8 +123,9 @@ def why_not_emulated(unit: Unit) -> str:
 
 @dataclass(eq=False)
 class VerifyRunner:
-    """Verifies units, one at a time, and counts launches beside that: a person waits for a profile. `on_stage` gets the
-    unit's id and what the emulator does."""
+    """Verifies units, one at a time, and counts launches beside that: a person waits for a profile. What verifies a new
+    artifact of a unit that was profiled counts it, too, without another worker. `on_stage` gets the unit's id and what
+    the emulator does."""
 
     _state: State
     _view_loader: ViewLoader
@@ -123,6 +134,11 @@ class VerifyRunner:
     _place: Place
     _at_work: anyio.Lock = field(default_factory=anyio.Lock, init=False)
     _counting: anyio.Lock = field(default_factory=anyio.Lock, init=False)
+    _profiled: dict[str, str | None] = field(default_factory=dict, init=False)
+    """By unit, the shape that it was profiled on last."""
+    _counts: dict[_CountKey, LaunchCounted] = field(default_factory=dict, init=False)
+    _coming: dict[_CountKey, anyio.Event] = field(default_factory=dict, init=False)
+    """What a verification counts."""
     on_stage: Callable[[str, str], None] = field(default=lambda _unit, _stage: None, init=False)
 
     @property
@@ -149,7 +165,8 @@ class VerifyRunner:
             return await self._placed(effect, found)
         nice = 0 if effect.awaited else self._view_loader.workspace(MAIN).settings.compile.nice
         key, plan = next(iter(plans.items()))
-        found = await self._executed(unit, effect.result, plan.trials, effect.checked, limit, nice)
+        counted = None if effect.awaited else await to_thread.run_sync(self._to_count, unit, artifact)
+        found = await self._executed(unit, effect.result, plan.trials, effect.checked, limit, nice, counted)
         found = replace(found, depth=plan.depth)
         if found.is_final:
             await to_thread.run_sync(self._keep, artifact, key, found)
@@ -170,15 +187,38 @@ class VerifyRunner:
         self.on_stage(unit.unit.id, FINDING_LINES)
         return await self._place(unit, found)
 
-    async def counted(self, unit: Unit, result: CompileFacts, trial: Trial) -> LaunchCounted:
-        """Execute one launch and count its instructions. Raises CkwatchError as `verify_trials`, and where it does not
-        come to an end."""
+    async def counted(self, unit: Unit, result: CompileFacts, shape: str | None) -> tuple[Trial, LaunchCounted]:
+        """The counts of a launch on the shape, which are the same each time: known ones, those of the verification that
+        is at work, or else of a worker.
+
+        Raises CkwatchError as `verify_trials` and `profiled_trial`, and where the launch does not come to an end.
+        """
         problem = why_not_emulated(unit)
         if problem:
             raise CkwatchError(problem)
-        run = await self._run_of(unit, result, (trial,), False, self.settings.instruction_limit, 0)
+        trial = await to_thread.run_sync(profiled_trial, unit, shape)
+        key = (result.artifact, trial)
+        _keep_last(self._profiled, unit.id, shape)
+        if (coming := self._coming.get(key)) is not None:
+            await coming.wait()
         async with self._counting:
-            return await self._emulate.count(run, lambda stage: self.on_stage(unit.id, stage))
+            found = self._counts.get(key)
+            if found is None:
+                run = await self._run_of(unit, result, (), False, self.settings.instruction_limit, 0)
+                run = replace(run, counted=trial)
+                found = await self._emulate.count(run, lambda stage: self.on_stage(unit.id, stage))
+        _keep_last(self._counts, key, found)
+        return trial, found
+
+    def _to_count(self, unit: Unit, artifact: str) -> Trial | None:
+        """The launch of an artifact for a profile that will be asked for; blocks."""
+        if unit.id not in self._profiled:
+            return None
+        try:
+            trial = profiled_trial(unit, self._profiled[unit.id])
+        except CkwatchError:  # who asks for the profile is told
+            return None
+        return None if (artifact, trial) in self._counts else trial
 
     async def _executed(
         self,
@@ -188,9 +228,16 @@ class VerifyRunner:
         checked: bool,
         instruction_limit: int,
         nice: int = 0,
+        counted: Trial | None = None,
     ) -> Verification:
         run = await self._run_of(unit, result, trials, checked, instruction_limit, nice)
-        async with self._at_work:
+        async with self._at_work, AsyncExitStack() as stack:
+            if counted is not None:
+                key, coming = (result.artifact, counted), anyio.Event()
+                self._coming[key] = coming
+                stack.callback(coming.set)
+                stack.callback(self._coming.pop, key)
+                run = replace(run, counted=counted, on_counted=partial(_keep_last, self._counts, key))
             self.on_stage(unit.id, "starting")
             return await self._emulate(run, lambda stage: self.on_stage(unit.id, stage))
 
@@ -250,6 +297,13 @@ class VerifyRunner:
         VERIFICATIONS.keep(self._tools, artifact, found, key=key)
 
 
+def _keep_last(kept: dict[_K, _V], key: _K, value: _V) -> None:
+    kept.pop(key, None)
+    kept[key] = value
+    if len(kept) > COUNTS_KEPT:
+        del kept[next(iter(kept))]
+
+
 @cache
 def code_version() -> str:
     """Changes with what the code does that makes verifications; blocks, call from a worker thread.
@@ -295,9 +349,8 @@ class WorkerEmulator:
         return await verify(job, run.artifact, start, time_limit_s=limit_s, on_message=report, arrays=run.arrays)
 
     async def count(self, run: EmulatorRun, on_stage: Callable[[str], None]) -> LaunchCounted:
-        """Execute the first of a run's trials and count its instructions. Raises CkwatchError as a run, and where the
-        worker does not come to an end."""
-        job = CountJob(launch=await self._job(run, on_stage))
+        """Raises CkwatchError as a run, and where the worker does not come to an end."""
+        job = await self._job(run, on_stage)
         start, report = replace(VERIFIER, folder=self._root), _reporter(run, on_stage)
         limit_s = run.time_limit_s
         return await count(job, run.artifact, start, time_limit_s=limit_s, on_message=report, arrays=run.arrays)
@@ -322,11 +375,12 @@ class WorkerEmulator:
             reference=run.reference,
             reference_limit_s=run.reference_limit_s,
             kept_references=str(store.folder / REFERENCES),
+            counted=run.counted,
         )
 
 
 def _reporter(run: EmulatorRun, on_stage: Callable[[str], None]) -> Callable[[WorkerMessage], None]:
-    """Passes a worker's stages on, and gives it the run's niceness."""
+    """Passes a worker's stages and counts on, and gives it the run's niceness."""
 
     def report(message: WorkerMessage) -> None:
         if isinstance(message, WorkerHello) and run.nice:
@@ -334,5 +388,7 @@ def _reporter(run: EmulatorRun, on_stage: Callable[[str], None]) -> Callable[[Wo
                 os.setpriority(os.PRIO_PGRP, message.pid, run.nice)
         elif isinstance(message, WorkerStage):
             on_stage(message.name)
+        elif isinstance(message, LaunchCounted) and run.on_counted is not None:
+            run.on_counted(message)
 
     return report

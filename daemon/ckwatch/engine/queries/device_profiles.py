@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +17,13 @@ from ckwatch.bench.job import Contestant
 from ckwatch.bench.profiled_launch import ProfiledLaunch, launch_command, read_result, write_job
 from ckwatch.bench.report import BenchmarkFailure
 from ckwatch.checks.places import RenderedFile
-from ckwatch.codeobject.device_profiles import by_line
 from ckwatch.codeobject.executed_profile import executed_profiles
 from ckwatch.codeobject.profile_hints import hints_of
 from ckwatch.codeobject.profile_places import placed
 from ckwatch.codeobject.tools import profilers
 from ckwatch.compile.flags import with_lines
 from ckwatch.compile.rendered_unit import compile_request
-from ckwatch.core.events import MAIN, CompileFacts
+from ckwatch.core.events import MAIN, CompileFacts, DeviceProfileKept
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.derived_files import DerivedFile
@@ -215,24 +215,19 @@ class DeviceProfileQueries:
         instructions = await self._instructions(state) if language is Language.HIP and profile.places else None
         found = await to_thread.run_sync(placed, profile, file, instructions)
         executed = await to_thread.run_sync(executed_profiles, found.profile, found.templates)
-        answer = UnitDeviceProfile(
+        make = partial(
+            UnitDeviceProfile.of,
             unit=state.key.unit,
             artifact_key=result.key,
-            source=source,
-            device=profile.device,
-            method=profile.method,
-            weighed_by=profile.unit,
             shape_name=shape_name,
-            total=profile.total,
-            lines=await to_thread.run_sync(by_line, found.profile),
-            kernels=profile.kernels,
             executed=executed,
             hints=await to_thread.run_sync(hints_of, executed),
             other_build=found.other_build,
-            notes=profile.notes,
             at=time.time(),
         )
+        answer = await to_thread.run_sync(make, found.profile, source)
         await to_thread.run_sync(KEPT.keep, self._tools, result.artifact, answer)
+        await self._loop.post(DeviceProfileKept(at=answer.at, unit=state.key.unit, artifact=result.artifact))
         return answer
 
     async def _instructions(self, state: UnitState) -> frozenset[str] | None:

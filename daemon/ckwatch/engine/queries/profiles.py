@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
 from ckwatch.bench.history.database import HistoryError
-from ckwatch.bench.worker_protocol import LaunchCounted
 from ckwatch.codeobject.profile_changes import changes_of, moved_lines
 from ckwatch.codeobject.profile_hints import hints_of
 from ckwatch.core.events import MAIN, CompileFacts
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
-from ckwatch.engine.comparison import BASELINE, PREVIOUS
+from ckwatch.engine.comparison import BASELINE, PREVIOUS, baseline_timings
 from ckwatch.engine.handlers.derived_files import DerivedFile
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.verify import VerifyRunner, why_not_emulated
@@ -32,13 +31,11 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.profiles import KernelProfile, LineChange
 from ckwatch.model.trials import Trial
 from ckwatch.system.user_files import read_file
-from ckwatch.verification.problems import profiled_trial
 from ckwatch.wire.analysis import UnitProfile
 
 if TYPE_CHECKING:
     from ckwatch.engine.queries.listings import IsaListings
 
-LAUNCHES_KEPT = 20
 FORMAT = 1
 """Changes with what is kept and how it is counted."""
 
@@ -62,24 +59,14 @@ class ProfileQueries:
     _runner: VerifyRunner
     make_listings: Callable[[], IsaListings]
     _devices: DeviceProfileQueries
-    _kept: dict[tuple[str, Trial], LaunchCounted] = field(default_factory=dict, init=False)
-
-    async def _counted(self, unit: UnitState, result: CompileFacts, trial: Trial) -> LaunchCounted:
-        """The counts of a launch of an artifact, which are the same each time."""
-        key = (result.artifact, trial)
-        launched = self._kept.pop(key, None) or await self._runner.counted(unit.unit, result, trial)
-        self._kept[key] = launched
-        if len(self._kept) > LAUNCHES_KEPT:
-            del self._kept[next(iter(self._kept))]
-        return launched
 
     async def profile(
         self, client: str | None, unit: str, shape: str | None, *, lines: bool, against: str | None = None
     ) -> UnitProfile:
         """The profile of a unit's present artifact.
 
-        Raises CkwatchError for a unit that is not built or not emulated, a shape that means none, and a launch that
-        cannot be executed; so for the unit `against`.
+        Raises CkwatchError for a unit that is not built or not emulated, a shape that means none, a launch that cannot
+        be executed, and a baseline that it is not in; so for the unit `against`.
         """
         state = await self._lookup.one(client or MAIN, unit)
         result = state.built
@@ -97,16 +84,17 @@ class ProfileQueries:
                 hints=on_device.hints,
                 on_device=on_device,
             )
-        trial = await to_thread.run_sync(profiled_trial, state.unit, shape)
-        launched = await self._counted(state, result, trial)
+        is_earlier = against is None or against.partition(":")[0] in (PREVIOUS, BASELINE)
+        earlier = await to_thread.run_sync(self._earlier, unit, result.artifact, against) if is_earlier else ()
+        trial, launched = await self._runner.counted(state.unit, result, shape)
         if not launched.kernels:
             raise CkwatchError(f"'{unit}' was not executed: {launched.failure or 'it launched no kernel'}")
         listings = await to_thread.run_sync(self.make_listings)
         kernels = await listings.counted(state, launched, result, lines=lines)
-        if against in (None, PREVIOUS, BASELINE):
-            changes = await self._changes(state, result, trial, kernels, against, keep=lines and not launched.failure)
+        if is_earlier:
+            changes = await self._changes(state, result, trial, kernels, earlier, keep=lines and not launched.failure)
         else:
-            before = await self.profile(client, self._lookup.id_of(client or MAIN, against), shape, lines=lines)
+            before = await self.profile(client, self._lookup.id_of(client or MAIN, against or ""), shape, lines=lines)
             against = before.unit
             changes = await to_thread.run_sync(changes_of, before.kernels, kernels)
         return UnitProfile(
@@ -130,11 +118,12 @@ class ProfileQueries:
         result: CompileFacts,
         trial: Trial,
         kernels: Sequence[KernelProfile],
-        against: str | None,
+        earlier: Sequence[str],
         *,
         keep: bool,
     ) -> tuple[LineChange, ...] | None:
-        """Keep the profile, and return what is different from an earlier artifact; None where none has a profile."""
+        """Keep the profile, and return what is different from the first of the `earlier` artifacts that has one; None
+        where none has."""
         overlays = dict(self._loop.state.views[unit.key.scope].overlays)
         file = _file_of(trial)
 
@@ -142,7 +131,7 @@ class ProfileQueries:
             kept = _kept_of(kernels, overlays)
             if keep:
                 file.keep(self._tools, result.artifact, kept, format=FORMAT)
-            for artifact in self._earlier(unit.key.unit, result.artifact, against):
+            for artifact in earlier:
                 before = file.value(file.read(self._tools, artifact), format=FORMAT)
                 if before is not None:
                     return changes_of(before.kernels, kept.kernels, moved_lines(before.texts, kept.texts))
@@ -151,15 +140,16 @@ class ProfileQueries:
         return await to_thread.run_sync(compared)
 
     def _earlier(self, unit: str, artifact: str, against: str | None) -> Sequence[str]:
-        """The artifacts to compare with: the first one that has a profile."""
+        """The artifacts to compare with. Raises CkwatchError for a baseline that has none of the unit; blocks."""
         artifacts, timings = self._history.artifacts, self._history.timings
         try:
             if against == PREVIOUS and artifacts is not None:
                 return artifacts.others(unit, artifact)
-            baseline = timings.baseline_artifact(unit) if against == BASELINE and timings is not None else None
+            if against in (None, PREVIOUS) or timings is None:
+                return ()
+            return tuple(dict.fromkeys(one.artifact_key for one in baseline_timings(timings, unit, against)))
         except HistoryError:
             return ()
-        return () if baseline is None else (baseline[1],)
 
 
 def _file_of(trial: Trial) -> DerivedFile[KeptProfile]:

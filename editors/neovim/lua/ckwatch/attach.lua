@@ -23,11 +23,25 @@ local function lenses(client, buffer)
   ask()
 end
 
+---Told that there are other hints, Neovim takes its lines for not drawn before it has these: what it draws meanwhile stays.
+---Enabled once more it forgets the hints that it has, and the screen keeps them until there are others.
+local function hints(client, buffer)
+  vim.lsp.inlay_hint.enable(true, { bufnr = buffer })
+  client.handlers['workspace/inlayHint/refresh'] = function()
+    for attached in pairs(client.attached_buffers) do
+      if vim.lsp.inlay_hint.is_enabled({ bufnr = attached }) then
+        vim.lsp.inlay_hint.enable(true, { bufnr = attached })
+      end
+    end
+    return vim.NIL
+  end
+end
+
 ---@param client vim.lsp.Client
 ---@param buffer integer
 function M.show(client, buffer)
   if vim.g.ckwatch_hints ~= false and client:supports_method('textDocument/inlayHint') then
-    vim.lsp.inlay_hint.enable(true, { bufnr = buffer })
+    hints(client, buffer)
   end
   if vim.g.ckwatch_lenses ~= false and client:supports_method('textDocument/codeLens') then
     lenses(client, buffer)
