@@ -1,6 +1,7 @@
 """Compiles a source with one call of hipcc, clang++ or nvcc: an object, a shared object, and the device's code.
 
-A request for nothing is a check, one call per pass. Nothing here knows the store. Everything is written into one private folder (`work_folder`).
+A request for nothing is a check, one call per pass. Nothing here knows the store. Everything is written into one
+private folder (`work_folder`).
 
 With nvcc the CUDA runtime is linked statically (nvcc's own way): the shared object needs the driver and nothing else,
 and uses the primary context of the current device, as the program that loads it does.

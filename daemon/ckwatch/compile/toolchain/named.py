@@ -11,7 +11,11 @@ from ckwatch.model.errors import ToolchainError
 
 
 def chosen_by_name(
-    name: str, choice: ToolchainChoice, env: Mapping[str, str], *, folder: Path | None = None  # noqa: ARG001
+    name: str,
+    choice: ToolchainChoice,
+    env: Mapping[str, str],
+    *,
+    folder: Path | None = None,  # noqa: ARG001
 ) -> FixedToolchainChoice:
     """Return the choice with the ROCm or the Composable Kernel in the folder `name`; the rest of `choice` stays."""
     path = Path(os.path.normpath((folder or Path.cwd()) / Path(name).expanduser()))

@@ -71,7 +71,8 @@ class OtherToolchains:
     ) -> UnitWithToolchain:
         """Check a unit with a toolchain, or `build` it.
 
-        `force`: although the store has the result; `awaited`: compilers make way for nothing. Raises CkwatchError when the host cannot.
+        `force`: although the store has the result; `awaited`: compilers make way for nothing. Raises CkwatchError when
+        the host cannot.
         """
         overlays = overlays or {}
         render = await self._renders.outcome(key, unit, overlays, options)
