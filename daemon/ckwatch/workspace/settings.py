@@ -223,8 +223,8 @@ class ToolchainSection(Section):
     also: list[Argument] = Field(
         [], description="more toolchains that units are checked with in the background: names or folders"
     )
-    also_pass: Literal["check", "build"] = Field(
-        "check", description="what is done with those: analyze each unit without making code of it, or compile it whole"
+    also_build: bool = Field(
+        False, description="compile units whole with those, instead of analyzing them without making code"
     )
 
 

@@ -13,9 +13,9 @@ from ckwatch.model.errors import ToolchainError
 def chosen_by_name(
     name: str,
     choice: ToolchainChoice,
-    env: Mapping[str, str],
+    env: Mapping[str, str],  # noqa: ARG001
     *,
-    folder: Path | None = None,  # noqa: ARG001
+    folder: Path | None = None,
 ) -> FixedToolchainChoice:
     """Return the choice with the ROCm or the Composable Kernel in the folder `name`; the rest of `choice` stays."""
     path = Path(os.path.normpath((folder or Path.cwd()) / Path(name).expanduser()))

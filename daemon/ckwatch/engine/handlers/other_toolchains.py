@@ -7,6 +7,7 @@ whole compile came to, that is taken instead.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,8 +17,9 @@ from anyio import CapacityLimiter, to_thread
 from ckwatch.compile import build_events
 from ckwatch.compile.rendered_unit import build_diagnostics, compile_request, compiler_inputs, lacking_headers
 from ckwatch.compile.request import BuildOutcome
-from ckwatch.core.events import UnitKey, ViewOverrides
-from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
+from ckwatch.core.effects import CheckWith
+from ckwatch.core.events import CheckWithFinished, ToolchainFacts, UnitKey, ViewOverrides
+from ckwatch.engine.build_tools import CompilerWithStore
 from ckwatch.engine.handlers.compiler_messages import line_reader
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
@@ -43,18 +45,39 @@ class UnitWithToolchain:
 class OtherToolchains:
     """Renders and compiles units for any toolchain."""
 
-    def __init__(
-        self, tools: BuildTools, view_loader: ViewLoader, renders: RenderHandler, threads: CapacityLimiter
-    ) -> None:
-        self._tools = tools
+    def __init__(self, view_loader: ViewLoader, renders: RenderHandler, threads: CapacityLimiter) -> None:
         self._view_loader = view_loader
         self._renders = renders
         self._threads = threads
 
+    async def run(self, effect: CheckWith) -> CheckWithFinished:
+        """Check or build a unit with a toolchain; its errors are kept. Raises CkwatchError when the host cannot."""
+        work = effect.work
+        compiler = await self.compiler(work.key.scope, effect.toolchain.name)
+        made = await self.unit(
+            *(work.key, effect.unit, compiler),
+            build=effect.build,
+            force=effect.force,
+            awaited=effect.awaited,
+            overlays=effect.overlays,
+            options=effect.options,
+        )
+        result = made.result
+        artifact = None if result is None else result.artifact
+        folder, names = (None, {}) if artifact is None else (artifact.folder, artifact.products)
+        facts = ToolchainFacts(
+            made.outcome,
+            tuple(one for one in made.diagnostics if one.severity is Severity.ERROR),
+            key="" if result is None else result.key,
+            products={kind: f"{folder}/{name}" for kind, name in names.items()},
+            from_store=result is not None and result.from_store,
+            seconds=0.0 if artifact is None else artifact.record.duration_s,
+        )
+        return CheckWithFinished(work, facts, at=time.time())
+
     async def compiler(self, scope: str, name: str) -> CompilerWithStore:
         """The compiler of a toolchain by its name or folder. Raises ToolchainError."""
-        workspace = self._view_loader.workspace(scope)
-        find = partial(self._tools.compiler_called, name, workspace.settings, workspace.root)
+        find = partial(self._view_loader.toolchains.compiler, name, self._view_loader.workspace(scope))
         return await to_thread.run_sync(find, limiter=self._threads)
 
     async def unit(
