@@ -70,6 +70,7 @@ from ckwatch.engine.queries.profiles import ProfileQueries
 from ckwatch.engine.queries.snapshot import SentUnitCache, SnapshotQueries
 from ckwatch.engine.queries.status import StatusQueries
 from ckwatch.engine.queries.time_trace import TimeTraceQuery
+from ckwatch.engine.queries.toolchain_builds import FollowedToolchainBuilds
 from ckwatch.engine.queries.unit import UnitQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.queries.verifications import FollowedVerifications
@@ -267,6 +268,7 @@ class _Parts:
             requests=requests,
             benchmarks=BenchmarkQueries(loop, benchmarks, self.measure, self._recorder, lookup),
             imported=ImportedTimingsQueries(loop, self._recorder, lookup),
+            toolchain_builds=FollowedToolchainBuilds(loop, builds, view_loader),
             verifications=FollowedVerifications(loop, builds, self._verify),
             language=self._language,
             cpp=self.cpp,

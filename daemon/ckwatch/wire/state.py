@@ -45,6 +45,26 @@ OutcomeName = Literal["built", "failed", "skipped", "faulted", "checked"]
 """`skipped`: an instance rule refuses what a sweep makes; `faulted`: the host failed."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitToolchain:
+    """A unit with another toolchain than the workspace's: `checked` or `built` where it compiles.
+
+    `outcome` is None before the first result; `fresh`: it belongs to the present input. `working`: it is being checked,
+    or waits for that. `problem`: why there is no result. `products`: as those of a unit, where it was built.
+    """
+
+    name: str
+    outcome: OutcomeName | None = None
+    fresh: bool = False
+    errors: int = 0
+    working: bool = False
+    problem: str = ""
+    key: str | None = None
+    from_store: bool = False
+    seconds: float = 0.0
+    products: dict[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Unit:
     """A unit's state.
@@ -57,7 +77,7 @@ class Unit:
     `figures` are those of the last artifact's code object, None when it was not analyzed. `verification` is the last
     one by an emulator, `verifying` says that one runs or waits, and `unverified` why there is none. `slow` says that it
     is being compiled for far longer than usual, and with which flags; `waits_for` says what its compile waits
-    for.
+    for. `toolchains`: with each of `[toolchain] also`.
     """
 
     kind: Literal["unit"] = "unit"
@@ -90,6 +110,7 @@ class Unit:
     unverified: str = ""
     slow: str = ""
     waits_for: str = ""
+    toolchains: tuple[UnitToolchain, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
@@ -180,7 +201,7 @@ class BuildLine:
     """A line of a build's answer: `start` (the units), then `unit` for each as it settles, then `done`.
 
     `problem` on `unit`: why it has no result (`cancelled`, `removed`). `seq` on `done`: the number of the
-    last event that led to this state.
+    last event that led to this state. `toolchains` on `unit`: with each toolchain that was asked for.
     """
 
     event: Literal["start", "unit", "done", "heartbeat"]
@@ -190,6 +211,7 @@ class BuildLine:
     id: str | None = None
     problem: str | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
+    toolchains: tuple[UnitToolchain, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
