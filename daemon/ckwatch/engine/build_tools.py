@@ -61,7 +61,7 @@ class BuildTools:
     _pools: dict[tuple[Path, ...], RenderPool] = field(default_factory=dict, init=False)
     _stores: dict[Path, ArtifactStore] = field(default_factory=dict, init=False)
     _headers: dict[str, HeaderFacts] = field(default_factory=dict, init=False)
-    _others: dict[Toolchain, CompilerWithStore] = field(default_factory=dict, init=False)
+    _others: dict[str, CompilerWithStore] = field(default_factory=dict, init=False)
     _precompile: bool = field(default=True, init=False)
     store: ArtifactStore | None = field(default=None, init=False)
     compiler: CompilerWithStore | None = field(default=None, init=False)
@@ -123,11 +123,11 @@ class BuildTools:
             raise RuntimeError("a toolchain was asked for before the settings were read")
         choice = chosen_by_name(name, settings.toolchain, self._environment, folder=root)
         toolchain = replace(self._find_toolchain(choice, self._environment), workspace=root)
-        known = self._others.get(toolchain)
-        if known is None or known.builder.store is not self.store:
+        known = self._others.get(name)
+        if known is None or known.toolchain != toolchain or known.builder.store is not self.store:
             # Nothing is precompiled for it: that pays for what is edited, which is compiled with the main toolchain.
             builder = Builder(toolchain, self.store, launch=self._launch, shared=lambda: self._shared)
-            known = self._others[toolchain] = CompilerWithStore(toolchain, builder, PathRoots(toolchain.roots))
+            known = self._others[name] = CompilerWithStore(toolchain, builder, PathRoots(toolchain.roots))
         return known
 
     def present_compiler(self) -> CompilerWithStore:

@@ -50,7 +50,7 @@ class WorkspaceToolchains:
 
     def compiler(self, name: str, workspace: Workspace) -> CompilerWithStore:
         """The compiler behind a name, also that of the workspace's own. Raises ToolchainError where there is none."""
-        if name == self.policy.main:
+        if name and name == self.policy.main:
             return self._tools.present_compiler()
         found = self._find(name, workspace)
         if isinstance(found, ToolchainError):
@@ -75,8 +75,10 @@ def _identity(compiler: CompilerWithStore) -> str:
 
 
 def _own_name(main: CompilerWithStore | None, others: dict[str, OtherToolchain]) -> str:
-    if main is None or isinstance(main.toolchain, NvccToolchain):
-        return "CUDA" if main is not None else ""
+    if main is None or not others:
+        return ""
+    if isinstance(main.toolchain, NvccToolchain):
+        return "CUDA"
     name = toolchain_name(main.toolchain)
     return f"{name} (this workspace's)" if name in others else name
 
