@@ -31,6 +31,7 @@ from ckwatch.core.events import (
     ArtifactFigures,
     ArtifactVerification,
     CheckFinished,
+    CheckWithFacts,
     CheckWithFinished,
     CompileFacts,
     CompileFinished,
@@ -45,7 +46,6 @@ from ckwatch.core.events import (
     RenderFinished,
     ScanFinished,
     ShapeTiming,
-    ToolchainFacts,
     UnitKey,
     VerifyFinished,
     ViewOverrides,
@@ -182,17 +182,17 @@ class Workers:
             found[unit.id] = RecalledUnit(unit, facts, replace(made, from_store=True))
         return found
 
-    def with_toolchain(self, one: Outstanding, effect: CheckWith, read: Read) -> ToolchainFacts:
+    def with_toolchain(self, one: Outstanding, effect: CheckWith, read: Read) -> CheckWithFacts:
         """The outcome of a check: a compiler whose name begins with `old` knows no token 7."""
         _, text = render(over(read, effect.overlays), effect.unit, effect.options)
         if text is None or one.workspace is None:
-            return ToolchainFacts(Outcome.FAILED)
+            return CheckWithFacts(Outcome.FAILED)
         made = compile_text(read, text, effect.unit, one.workspace.settings, effect.options)
         errors = tuple(found for found in made.diagnostics if found.severity is Severity.ERROR)
         if effect.toolchain.name.startswith("old") and "7" in text.tokens.split():
             errors = (*errors, Diagnostic(Severity.ERROR, Source.CLANG, "clang/x", "no member named '7'", text.place))
         passed = Outcome.BUILT if effect.build else Outcome.CHECKED
-        return ToolchainFacts(Outcome.FAILED if errors else passed, errors)
+        return CheckWithFacts(Outcome.FAILED if errors else passed, errors)
 
     def reported(self, one: Outstanding, effect: Check | Compile, read: Read) -> tuple[Diagnostic, ...]:
         """Return the errors that the compiler of the effect reports before its end."""

@@ -250,7 +250,7 @@ class CompileFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolchainFacts:
+class CheckWithFacts:
     """The outcome of a check or a build with another toolchain."""
 
     outcome: Outcome
@@ -563,7 +563,7 @@ class AdviceRequested(Event):
 class CheckWithFinished(WorkEvent):
     """The end of `CheckWith`."""
 
-    facts: ToolchainFacts
+    facts: CheckWithFacts
 
 
 @dataclass(frozen=True, slots=True)

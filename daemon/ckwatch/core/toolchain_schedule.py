@@ -70,8 +70,8 @@ def has_other_toolchains(unit: UnitState) -> bool:
 
 
 def _knows(unit: UnitState, toolchain: events.OtherToolchain, *, build: bool) -> bool:
-    known = unit.toolchains.results.get(toolchain.name)
-    return known is not None and known.toolchain == toolchain and unit.holds(known) and known.covers(build=build)
+    known = unit.with_toolchain(toolchain)
+    return known is not None and known.covers(build=build)
 
 
 def check_requested(state: State, out: Effects, event: events.CheckWithRequested) -> None:
@@ -161,10 +161,10 @@ def check_finished(state: State, out: Effects, event: events.CheckWithFinished) 
 def check_aborted(state: State, out: Effects, event: events.WorkAborted, *, ran: bool) -> None:
     """A check was stopped, and may still be wanted; or it failed."""
     problem = event.fault or "it was stopped from outside"
-    _end(state, out, event.work, events.ToolchainFacts(Outcome.FAULTED, problem=problem) if ran else None)
+    _end(state, out, event.work, events.CheckWithFacts(Outcome.FAULTED, problem=problem) if ran else None)
 
 
-def _end(state: State, out: Effects, work: events.Work, facts: events.ToolchainFacts | None) -> None:
+def _end(state: State, out: Effects, work: events.Work, facts: events.CheckWithFacts | None) -> None:
     unit = state.find(work.key)
     if unit is None or unit.toolchains.work is not work:
         return

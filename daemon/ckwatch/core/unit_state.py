@@ -197,7 +197,7 @@ class AdviceState:
 
 
 NO_OTHERS = events.ToolchainPolicy()
-NO_CHECKS: Mapping[str, events.ToolchainFacts] = MappingProxyType({})
+NO_CHECKS: Mapping[str, events.CheckWithFacts] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -206,7 +206,7 @@ class ToolchainState:
 
     policy: events.ToolchainPolicy = NO_OTHERS
     """The workspace's: the errors with those toolchains are shown."""
-    results: Mapping[str, events.ToolchainFacts] = field(default_factory=lambda: NO_CHECKS)
+    results: Mapping[str, events.CheckWithFacts] = field(default_factory=lambda: NO_CHECKS)
     """The last one with each toolchain, by its name, of the present text or an earlier one."""
     requested: dict[str, ToolchainRequest] = field(default_factory=dict)
     """What is to be done, by the toolchain's name."""
@@ -316,10 +316,16 @@ class UnitState:
         result = self.present_result
         return str(self.input.generation) if result is None else result.artifact
 
-    def holds(self, found: events.ToolchainFacts) -> bool:
+    def holds(self, found: events.CheckWithFacts) -> bool:
         """Return True if this is what the toolchain would say now, at places of the present text."""
         placed = not found.diagnostics or found.generation == self.input.generation
         return placed and found.basis == self.basis
+
+    def with_toolchain(self, toolchain: events.OtherToolchain) -> events.CheckWithFacts | None:
+        """The result with a toolchain, if it holds for the present input."""
+        known = self.toolchains.results.get(toolchain.name)
+        holds = known is not None and known.toolchain == toolchain and self.settled and self.holds(known)
+        return known if holds else None
 
     def is_at_work(self, work: events.Work) -> bool:
         """Return True if this is the unit's render, look-up or compiler."""

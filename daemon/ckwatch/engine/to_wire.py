@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from ckwatch.compile.slow_compile import SLOW_COMPILE
-from ckwatch.core.events import Cause, ToolchainFacts
+from ckwatch.core.events import Cause, CheckWithFacts
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
@@ -73,7 +73,7 @@ def unit_toolchains(unit: UnitState) -> tuple[wire.UnitToolchain, ...]:
     )
 
 
-def unit_toolchain(unit: UnitState, found: ToolchainFacts, *, checked: bool = False) -> wire.UnitToolchain:
+def unit_toolchain(unit: UnitState, found: CheckWithFacts, *, checked: bool = False) -> wire.UnitToolchain:
     """A result with a toolchain; `checked`: as that of a check, although the store had more."""
     outcome = Outcome.CHECKED if checked and found.outcome is Outcome.BUILT else found.outcome
     return wire.UnitToolchain(

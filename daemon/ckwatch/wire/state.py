@@ -246,7 +246,8 @@ class FarmStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """The daemon itself. `precompiling`: it makes precompiled headers in the background, or checks which are needed."""
+    """The daemon itself. `precompiling`: it makes precompiled headers in the background, or checks which are needed.
+    `other_toolchains`: units by outcome with each of `[toolchain] also`."""
 
     version: str
     pid: int
@@ -266,3 +267,4 @@ class Status:
     toolchain: str | None
     warnings: dict[str, str]
     farm: FarmStatus | None = None
+    other_toolchains: dict[str, dict[str, int]] = field(default_factory=dict)

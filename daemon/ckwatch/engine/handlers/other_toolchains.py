@@ -18,7 +18,7 @@ from ckwatch.compile import build_events
 from ckwatch.compile.rendered_unit import build_diagnostics, compile_request, compiler_inputs, lacking_headers
 from ckwatch.compile.request import BuildOutcome
 from ckwatch.core.effects import CheckWith
-from ckwatch.core.events import CheckWithFinished, ToolchainFacts, UnitKey, ViewOverrides
+from ckwatch.core.events import CheckWithFacts, CheckWithFinished, UnitKey, ViewOverrides
 from ckwatch.engine.build_tools import CompilerWithStore
 from ckwatch.engine.handlers.compiler_messages import line_reader
 from ckwatch.engine.handlers.load import ViewLoader
@@ -65,7 +65,7 @@ class OtherToolchains:
         result = made.result
         artifact = None if result is None else result.artifact
         folder, names = (None, {}) if artifact is None else (artifact.folder, artifact.products)
-        facts = ToolchainFacts(
+        facts = CheckWithFacts(
             made.outcome,
             tuple(one for one in made.diagnostics if one.severity is Severity.ERROR),
             key="" if result is None else result.key,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from anyio import to_thread
 
 from ckwatch.checks.other_toolchains import with_other_toolchains
-from ckwatch.core.events import MAIN, CheckWithDropped, CheckWithRequested, ToolchainFacts
+from ckwatch.core.events import MAIN, CheckWithDropped, CheckWithFacts, CheckWithRequested
 from ckwatch.core.toolchain_schedule import has_other_toolchains
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.handlers.load import ViewLoader
@@ -127,7 +127,7 @@ class FollowedToolchainBuilds(FollowedWork[_FollowedToolchains]):
         )
 
 
-def _errors(unit: UnitState, facts: ToolchainFacts) -> tuple[Diagnostic, ...]:
+def _errors(unit: UnitState, facts: CheckWithFacts) -> tuple[Diagnostic, ...]:
     """The errors with a toolchain; why there is no result is one."""
     if not facts.problem:
         return facts.diagnostics
