@@ -3,51 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 
-from benches.daemon_bench import TEMPLATE, Bench, build, following
+from benches.daemon_bench import Bench, build, following
+from benches.old_toolchain import NEW_API, with_old_toolchain
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.wire.state import BuildLine
 from fakes.patience import PATIENCE_S
 
-OLD_COMPILER = """#!/bin/sh
-echo "$*" >> "{folder}/calls"
-case "$*" in
-*--cuda-host-only*) ;;
-*) line=$(grep -n SINCE kernel.hip) && {{
-    echo "$PWD/kernel.hip:${{line%%:*}}:1:{{${{line%%:*}}:1-${{line%%:*}}:6}}: error: no member named 'SINCE' [Semantic Issue]" >&2
-    exit 1
-}} ;;
-esac
-for last; do :; done
-case "$*" in
-*-fsyntax-only*) ;;
-*-shared*) read -r map < exports.map; name=${{map#*global: }}
-    LC_ALL=C exec sed "s/k_xxxxxxxxxxxx/${{name%%;*}}/" "{folder}/so" > "$last" ;;
-*) cp "{folder}/object" "$last" ;;
-esac
-"""
-"""Of a ROCm in which the device code of some headers has no SINCE."""
-
-NEW_API = TEMPLATE.replace("int {{ KERNEL", "int SINCE;\nint {{ KERNEL")
-
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     """A workspace that is checked with an old ROCm, too."""
-    bench = Bench(tmp_path)
-    (old := tmp_path / "old" / "bin").mkdir(parents=True)
-    script = old / "hipcc"
-    script.write_text(OLD_COMPILER.format(folder=tmp_path))
-    script.chmod(0o755)
-    bench.others[old.parent] = replace(bench.toolchain, hipcc=script, clangxx=script, identity="an old one")
-    bench.write("ckwatch.toml", f'{(bench.root / "ckwatch.toml").read_text()}[toolchain]\nalso = ["../old"]\n')
-    return bench
+    return with_old_toolchain(Bench(tmp_path))
 
 
 def calls(bench: Bench) -> list[str]:

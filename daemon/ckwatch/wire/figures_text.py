@@ -195,7 +195,7 @@ def timing_words(unit: Unit) -> str:
 
 
 def toolchain_words(found: Iterable[tuple[str, str | None, bool]]) -> str:
-    """`fails with rocm-6.4, checking with ck-1.1.0`, of the names of other toolchains, the outcome with each, and whether
+    """`fails with rocm-6.4, checking with ck-1.1.0`, of names of other toolchains, the outcome with each, and whether
     it is at work; empty where there is nothing to say."""
     failed, working = [], []
     for name, outcome, is_working in found:
