@@ -381,9 +381,9 @@ class FakeEngine:
         force: bool,
         check_only: bool,
         finish: bool = False,
-        toolchains: Sequence[str] = (),
+        toolchains: Sequence[str] | None = None,
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
-        self._ask("build", client, patterns, force, check_only, *(["finish"] if finish else []), *toolchains)
+        self._ask("build", client, patterns, force, check_only, *(["finish"] if finish else []), *toolchains or ())
         for pattern in patterns or ():
             _unit(self, pattern)
         self.building += 1

@@ -75,7 +75,7 @@ async def _build(
             force=not check_only and options.force,
             check_only=check_only,
             finish=True,
-            toolchains=options.toolchain,
+            toolchains=options.toolchain or None,
         ) as lines:
             asked()
             if products is None:

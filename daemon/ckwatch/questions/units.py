@@ -138,7 +138,7 @@ class UnitQuestions:
         force: bool = False,
         check_only: bool = False,
         finish: bool = False,
-        toolchains: Names = (),
+        toolchains: Names | None = None,
     ) -> BuildLine:
         """Build units and see them settle: lines `start`, `unit` for each, `done`.
 

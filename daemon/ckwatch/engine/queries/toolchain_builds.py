@@ -51,7 +51,7 @@ class FollowedToolchainBuilds(FollowedWork[_FollowedToolchains]):
         force: bool,
         check_only: bool,
         finish: bool = False,
-        toolchains: Sequence[str] = (),
+        toolchains: Sequence[str] | None = None,
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
         """The lines of a build; with `toolchains` each unit is checked or built with these, too.
 
