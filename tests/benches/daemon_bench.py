@@ -64,10 +64,14 @@ class BenchToolchain(FakeToolchain):
 
     clang_version: str = "0 (fake)"
     hip_version: str = "0"
+    rocm_version: str = "1.0"
 
 
 class Bench:
-    """The workspace in `root`; `open` starts a daemon on it. Without `make` all files are there already."""
+    """The workspace in `root`; `open` starts a daemon on it. Without `make` all files are there already.
+
+    `others` are toolchains by their folders: each has a `bin`.
+    """
 
     def __init__(self, folder: Path, *, make: bool = True) -> None:
         self.folder = folder
@@ -76,6 +80,7 @@ class Bench:
         self.store = folder / "store"
         self.history = folder / "history.sqlite"
         self.emulator = FakeEmulator()
+        self.others: dict[Path, BenchToolchain] = {}
         script = folder / "hipcc"
         self.toolchain = BenchToolchain(
             script, script, script, roots={"fake": self.header.parent}, include_folders=(self.header.parent,)
@@ -144,7 +149,9 @@ class Bench:
     async def open(self, launch: Launcher = run_process) -> AsyncIterator[Daemon]:
         """A daemon on the workspace, with one process that renders; `launch` starts its compilers."""
         await anyio.to_thread.run_sync(trust, self.root)
-        find = cast("Callable[..., Toolchain]", lambda _choice, _environment: self.toolchain)
+        find = cast(
+            "Callable[..., Toolchain]", lambda choice, _environment: self.others.get(choice.rocm, self.toolchain)
+        )
         async with open_engine(
             self.root, environment={}, launch=launch, find_toolchain=find, history=self.history, emulate=self.emulator,
             render_workers=1,

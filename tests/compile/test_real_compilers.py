@@ -79,6 +79,25 @@ async def never(*_: object, **__: object) -> ProcessResult:
     raise AssertionError("no process may be started")
 
 
+async def test_a_check_looks_at_both_passes_and_makes_no_code(
+    toolchain: Toolchain, store: ArtifactStore, request_for_hip: CompileRequest
+) -> None:
+    request = replace(request_for_hip, products=frozenset())
+    right = await Builder(toolchain, store).build(request)
+    assert (right.ok, right.log) == (True, "")
+    assert right.artifact is not None
+    assert (len(right.artifact.record.commands), right.artifact.products) == (2, {})
+    assert (await Builder(toolchain, store, launch=never).build(request)).artifact == right.artifact
+
+    # A header that only the device pass reads.
+    (request.include_folders[0] / "device only.h").write_text("#define FACTOR gone\n")
+    wrong = await Builder(toolchain, store).build(request)
+    assert not wrong.ok
+    assert [message.text for message in parse_clang_log(wrong.log) if message.is_error] == [
+        "use of undeclared identifier 'gone'"
+    ]
+
+
 async def test_hip_from_source_to_store(
     toolchain: Toolchain, store: ArtifactStore, request_for_hip: CompileRequest
 ) -> None:

@@ -13,7 +13,7 @@ from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.flags import CU_FLAGS
 from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus
-from ckwatch.compile.single_call import compile_command, compile_source, link_command
+from ckwatch.compile.single_call import check_commands, compile_command, compile_source, link_command
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.model import HeaderLibrary
@@ -54,6 +54,22 @@ async def test_products(script: Script, folder: Path) -> None:
     assert outcome.log == "kernel.hip:1:2: warning: said in kernel.hip\n"
     assert [command.exit_status for command in outcome.commands] == [0, 0]
     assert (folder / "exports.map").read_text() == "{ global: k_1; local: *; };\n"
+
+
+def test_a_check_is_a_call_per_pass_without_code(script: Script) -> None:
+    request = request_with(products=frozenset())
+    for command, side in zip(check_commands(request, script()), ("host", "device"), strict=True):
+        assert {f"--cuda-{side}-only", "-fsyntax-only", "--offload-arch=gfx942"} <= {*command}
+        assert not {"-c", "-o"} & {*command}
+    ((*_, source),) = check_commands(replace(request, language=Language.CPP), script())
+    assert source == "kernel.cpp"
+
+
+async def test_a_check_ends_with_the_first_pass_that_fails(script: Script, folder: Path) -> None:
+    text = 'echo "{folder}/a.h" >> "$CC_PRINT_HEADERS_FILE"; echo "kernel.hip:1:2: error: no" >&2; exit 1'
+    outcome = await compile_source(request_with(products=frozenset()), script(text), folder=folder)
+    assert (outcome.status, outcome.fault, len(outcome.commands)) == (CompileStatus.FAILED, None, 1)
+    assert [Path(header).name for header in outcome.headers] == ["a.h"]
 
 
 async def test_commands_name_no_temporary_folder(script: Script, folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from ckwatch.core.events import BenchmarkPolicy, LoadedWorkspace, VerificationPolicy
+from ckwatch.core.events import BenchmarkPolicy, LoadedWorkspace, OtherToolchain, ToolchainPolicy, VerificationPolicy
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Unit
 from ckwatch.model.text import span
@@ -82,6 +82,9 @@ class Disk:
             ),
             verification=VerificationPolicy(frozenset(words.get("verify", ())), "unchecked" not in words),
             advice="advise" in words,
+            toolchains=ToolchainPolicy(
+                tuple(OtherToolchain(name, "1") for name in words.get("also", ())), "also-built" in words, "main"
+            ),
         )
 
     def units(self, overlays: Mapping[str, str], archs: tuple[str, ...]) -> dict[str, tuple[Unit, LoadedWorkspace]]:

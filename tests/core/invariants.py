@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ckwatch.core.effects import Advise, Analyze, Cancel, Check, Compile, Effect, LookUp, Measure, Render, Verify
+from ckwatch.core.effects import (
+    Advise,
+    Analyze,
+    Cancel,
+    Check,
+    CheckWith,
+    Compile,
+    Effect,
+    LookUp,
+    Measure,
+    Render,
+    Verify,
+)
 from ckwatch.core.events import (
     MAIN,
     AnyEvent,
@@ -47,6 +59,7 @@ def check_invariants(state: State) -> None:
     _check_measuring(state)
     _check_verifying(state)
     _check_advising(state)
+    _check_toolchains(state)
     _check_requests(state)
     _check_views(state)
 
@@ -56,7 +69,7 @@ def is_at_rest(state: State) -> bool:
     return not state.busy and is_quiet(state)
 
 
-UnitWork = Render | LookUp | Check | Compile | Analyze | Measure | Verify | Advise
+UnitWork = Render | LookUp | Check | Compile | Analyze | Measure | Verify | Advise | CheckWith
 
 
 class ProgressCheck:
@@ -206,6 +219,21 @@ def _check_advising(state: State) -> None:
             _require(waits or mine is not None, "what needs advice is queued or at work", unit)
             _require(unit.built is not None and unit.key.scope == MAIN, "has advice with an artifact", unit)
     _require(state.advise_queue.keys <= {unit.key for unit in state.all_units()}, "only units get advice")
+
+
+def _check_toolchains(state: State) -> None:
+    works = [work for work in state.running.values() if work.kind is WorkKind.CHECK_WITH]
+    owned = {work.number for unit in state.all_units() if (work := unit.toolchains.work) is not None}
+    for work in works:
+        _require(work.number in owned or work.number in state.cancelled, "a check belongs to a unit, or is stopped")
+    _require(owned <= {work.number for work in works}, "the check of a unit runs")
+    for unit in state.all_units():
+        now, waits = unit.toolchains, unit.key in state.with_queue
+        _require((now.work is None) == (now.serving is None), "is checked for a request", unit)
+        _require(not waits or bool(now.requested), "waits to be checked with a toolchain", unit)
+        if unit.settled and now.requested:
+            _require(waits or now.work is not None, "what is to be checked is queued or at work", unit)
+    _require(state.with_queue.keys <= {unit.key for unit in state.all_units()}, "only units are checked")
 
 
 def _check_verifying(state: State) -> None:

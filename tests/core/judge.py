@@ -54,6 +54,7 @@ def verify_rest(state: State, disk: Disk, clients: set[str], rested: dict[str, s
                 _verify_timed(state, seen)
             _verify_verified(state, seen)
             _verify_advised(state, seen)
+            _verify_toolchains(state, seen)
 
 
 def _verify_analyzed(unit: UnitState, broken: set[str]) -> None:
@@ -105,6 +106,21 @@ def _verify_advised(state: State, unit: UnitState) -> None:
         return
     if unit.input.last_edit and figures.need and figures.artifact == built.artifact:
         assert unit.has_placed_advice or now.given_up_artifact == built.artifact, f"{unit.key} was not looked into"
+
+
+def _verify_toolchains(state: State, unit: UnitState) -> None:
+    """Check that edited units are checked with all other toolchains, unless they were given up."""
+    now, result = unit.toolchains, unit.present_result
+    assert not now.requested, f"{unit.key} waits for ever to be checked with {list(now.requested)}"
+    cared_for = unit.key.scope == MAIN and unit.input.last_edit and not unit.demand.paused
+    if not cared_for or result is None or result.outcome is Outcome.FAULTED or now.given_up == unit.basis:
+        return
+    for one in state.toolchains.others:
+        known = now.results.get(one.name)
+        assert known is not None, f"{unit.key} was edited and not checked with {one.name}"
+        assert unit.holds(known), f"{unit.key} shows errors with {one.name} of the past"
+        assert known.toolchain == one
+        assert known.covers(build=state.toolchains.build)
 
 
 def _verify_unit(unit: UnitState, disk: Disk, view: View, expected: Unit, workspace: LoadedWorkspace) -> None:

@@ -5,7 +5,7 @@ A text is a list of lines, each a word and what it is about; its SHA-256 is the 
     template      token X · blank · include NAME · header NAME · warn · hint · fail · broken
     header        token X · header NAME · warn · fail
     kernel file   template NAME · flags F · shape M · instance NAME VALUE · blank · broken
-    ckwatch.toml  settings X · jobs N · no-compiler · everything · apart · bench SECONDS
+    ckwatch.toml  settings X · jobs N · no-compiler · everything · apart · bench SECONDS · also NAME… · also-built
 
 `blank` moves what follows, and is no input to a compiler. The value 13 breaks an instance rule.
 """

@@ -19,6 +19,8 @@ from ckwatch.core.events import (
     BuildRequested,
     CancelRequested,
     Cause,
+    CheckWithDropped,
+    CheckWithRequested,
     ClientLost,
     CompilerEnded,
     CompileStarted,
@@ -91,6 +93,7 @@ TOML_TEXTS = (
     *("settings 0\njobs 2\nbench 100", "settings 0\njobs 3\nbench 2\napart"),
     *("settings 0\njobs 2\nverify gfx942", "settings 0\njobs 2\nbench 100\nverify gfx942\nunchecked"),
     *("settings 0\njobs 2\nadvise", "settings 0\njobs 2\nadvise\nverify gfx942\nbench 100"),
+    *("settings 0\njobs 2\nalso old new", "settings 0\njobs 3\nalso old\nalso-built\nadvise\nbench 100"),
     *("settings 0\njobs 2\napart", "settings 0\njobs 3\napart", "settings 0\njobs 1\napart\neverything"),
 )
 
@@ -320,6 +323,17 @@ class Sequences(RuleBasedStateMachine):
         number = self.world.state.advice_requests + 1
         self.world.send(AdviceRequested(number, tuple(sorted(units)), scope))
         self._go_on(works)
+
+    @rule(scope=scopes, units=units, build=st.booleans(), force=st.booleans(), works=works)
+    def check_with(self, scope: str, units: frozenset[str], build: bool, force: bool, works: int) -> None:
+        number = self.world.state.check_requests + 1
+        toolchains = ("old", "main") if works % 2 else ("new",)
+        self.world.send(CheckWithRequested(number, tuple(sorted(units)), toolchains, build, force, scope))
+        self._go_on(works)
+
+    @rule(scope=scopes, units=units, everything=st.booleans())
+    def drop_checks(self, scope: str, units: frozenset[str], everything: bool) -> None:
+        self.world.send(CheckWithDropped(tuple(sorted(units)), everything, scope))
 
     # Clients.
 

@@ -10,6 +10,7 @@ from ckwatch.core.effects import (
     Advise,
     Analyze,
     Check,
+    CheckWith,
     Compile,
     Load,
     LookUp,
@@ -30,6 +31,8 @@ from ckwatch.core.events import (
     ArtifactFigures,
     ArtifactVerification,
     CheckFinished,
+    CheckWithFacts,
+    CheckWithFinished,
     CompileFacts,
     CompileFinished,
     FarmFailed,
@@ -63,7 +66,9 @@ from core.disk import Disk, over
 from core.language import Read, Text, compile_text, render
 from fakes.fake_engine import figures_of
 
-WorkEffect = Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Advise | Record
+WorkEffect = (
+    Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Advise | CheckWith | Record
+)
 
 SPILLS = "p=5"
 """An artifact with this in its key has a spill."""
@@ -153,6 +158,8 @@ class Workers:
                 return VerifyFinished(effect.work, found)
             case Advise():
                 return AdviseFinished(effect.work, None if seed % 7 == 6 else advice(effect))
+            case CheckWith():
+                return CheckWithFinished(effect.work, self.with_toolchain(one, effect, read))
             case Check():
                 return CheckFinished(effect.work, self.reported(one, effect, read))
             case Compile(on_farm=True) if seed % 5 == 3:
@@ -174,6 +181,18 @@ class Workers:
             self.store.setdefault(_first_key(text, unit, effect.settings), set()).add(made.headers.name)
             found[unit.id] = RecalledUnit(unit, facts, replace(made, from_store=True))
         return found
+
+    def with_toolchain(self, one: Outstanding, effect: CheckWith, read: Read) -> CheckWithFacts:
+        """The outcome of a check: a compiler whose name begins with `old` knows no token 7."""
+        _, text = render(over(read, effect.overlays), effect.unit, effect.options)
+        if text is None or one.workspace is None:
+            return CheckWithFacts(Outcome.FAILED)
+        made = compile_text(read, text, effect.unit, one.workspace.settings, effect.options)
+        errors = tuple(found for found in made.diagnostics if found.severity is Severity.ERROR)
+        if effect.toolchain.name.startswith("old") and "7" in text.tokens.split():
+            errors = (*errors, Diagnostic(Severity.ERROR, Source.CLANG, "clang/x", "no member named '7'", text.place))
+        passed = Outcome.BUILT if effect.build else Outcome.CHECKED
+        return CheckWithFacts(Outcome.FAILED if errors else passed, errors)
 
     def reported(self, one: Outstanding, effect: Check | Compile, read: Read) -> tuple[Diagnostic, ...]:
         """Return the errors that the compiler of the effect reports before its end."""

@@ -15,6 +15,7 @@ from ckwatch.core.effects import (
     Cancel,
     Changed,
     Check,
+    CheckWith,
     Compile,
     Continue,
     Effect,
@@ -147,6 +148,7 @@ class World:
                     | Measure()
                     | Verify()
                     | Advise()
+                    | CheckWith()
                     | Record()
                 ):
                     self._begin(effect)
@@ -169,6 +171,7 @@ class World:
         assert work.number not in self.works
         more = f" {effect.shape}" if isinstance(effect, Measure) else ""
         more = f" {effect.depth}" if isinstance(effect, Analyze) else more
+        more = f" {effect.toolchain.name}" if isinstance(effect, CheckWith) else more
         self.log.append(f"{_scope(work.key)}{work.kind} {_short(work.key.unit)}{more}".strip())
         known, disputed = self.state.graph.known_digests()
         workspace = self.workers.loaded(work.key.scope)

@@ -380,9 +380,16 @@ class FakeEngine:
 
     @asynccontextmanager
     async def build(
-        self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool, finish: bool = False
+        self,
+        client: str | None,
+        patterns: Sequence[str] | None,
+        *,
+        force: bool,
+        check_only: bool,
+        finish: bool = False,
+        toolchains: Sequence[str] | None = None,
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
-        self._ask("build", client, patterns, force, check_only, *(["finish"] if finish else []))
+        self._ask("build", client, patterns, force, check_only, *(["finish"] if finish else []), *toolchains or ())
         for pattern in patterns or ():
             _unit(self, pattern)
         self.building += 1

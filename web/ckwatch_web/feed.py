@@ -19,7 +19,7 @@ import anyio
 
 from ckwatch import CkwatchError, connect
 from ckwatch.model.topics import WORKSPACE
-from ckwatch.wire.figures_text import AT_WORK, STAND_IN
+from ckwatch.wire.figures_text import AT_WORK, STAND_IN, toolchain_words
 from ckwatch_web.places import TextPlace
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ class UnitRow:
     generation: int = 0
     verification_fresh: bool = False
     """True if the verification, if there is one, is of the present artifact."""
+    toolchains: str = ""
+    """What there is to say of other toolchains."""
 
     @property
     def state(self) -> str:
@@ -203,6 +205,9 @@ def row_of(raw: Mapping[str, Any]) -> UnitRow:
         timings=timings,
         timed_at=max((timing.taken_at for timing in timings), default=0.0),
         verification_fresh=verification.get("standing") == "fresh",
+        toolchains=toolchain_words(
+            (one["name"], one["outcome"], one["working"]) for one in raw.get("toolchains") or ()
+        ),
     )
 
 

@@ -40,6 +40,8 @@ def build(options: argparse.Namespace, asked: Callable[[], None]) -> int:
     """Compile, and copy products out where asked. `asked` is called when the daemon has the request."""
     if (options.aot or options.runner) and not options.out:
         raise CkwatchError("--aot and --runner need a folder to write to", "add --out DIR")
+    if options.toolchain and options.out:
+        raise CkwatchError("--out is for the workspace's own toolchain", "--json names the files of others")
     return anyio.run(partial(run, options, asked, check_only=False))
 
 
@@ -69,11 +71,16 @@ async def _build(
 
         unbuilt = unbuilt_of(options)
         async with client.building(
-            *words, force=not check_only and options.force, check_only=check_only, finish=True
+            *words,
+            force=not check_only and options.force,
+            check_only=check_only,
+            finish=True,
+            toolchains=options.toolchain or None,
         ) as lines:
             asked()
             if products is None:
-                return await _follow(client, output, lines, take, unbuilt, compiles=not check_only)
+                compiles = not check_only and not options.toolchain
+                return await _follow(client, output, lines, take, unbuilt, compiles=compiles)
             async with products.written():
                 return await _follow(client, output, lines, take, unbuilt, compiles=True)
 
@@ -84,7 +91,7 @@ async def _build(
         if not known and output.json:
             output.answer(event="start", units=())
         ended = await follow(*known) if known else []
-    if not check_only:
+    if not check_only and not options.toolchain:
         for unit, advice in (await advice_on(client, output, [one.unit for one in ended])).items():
             next(one for one in ended if one.id == unit).add(advice)
     workspace = await client.workspace()

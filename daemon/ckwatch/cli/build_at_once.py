@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # loading the wire types takes as long as a check
 AT_ONCE_S = 1.0
 """Builds that take longer show their progress."""
 
-_MORE = ("arch", "no_rules", "header_warnings", "force", "out", "aot", "runner")
+_MORE = ("arch", "no_rules", "header_warnings", "force", "out", "aot", "runner", "toolchain")
 """Options for which the daemon has to know the client, or files are written."""
 
 _OK = 200

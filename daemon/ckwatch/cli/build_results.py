@@ -40,14 +40,17 @@ class FinishedUnit:
         self.unit = unit
         self.diagnostics = line.diagnostics
         failed = any(found.severity is Severity.ERROR for found in self.diagnostics)
+        self.toolchains = line.toolchains
         if line.problem is not None or unit is None:
             self.outcome = line.problem or "removed"
+        elif self.toolchains:
+            self.outcome = _together([one.outcome or "checked" for one in self.toolchains])
         elif check_only:
             self.outcome = "failed" if failed else "skipped" if unit.outcome == "skipped" else "checked"
         else:
             self.outcome = unit.outcome or "checked"
         compiled = unit is not None and unit.finished_at is not None and unit.finished_at >= began
-        kept = not check_only and not compiled and bool(unit and unit.key)
+        kept = not check_only and not compiled and bool(unit and unit.key) and not self.toolchains
         self.from_store = kept and self.outcome in ("built", "failed")
         self.lost = unit is not None and any(one.what == ARTIFACT_LOST and one.at >= began for one in unit.cause)
         self.seconds = unit.seconds if unit is not None and compiled else 0.0
@@ -73,7 +76,8 @@ class FinishedUnit:
             symbol=None if unit is None else unit.symbol,
             key=None if unit is None else unit.key,
             figures=None if unit is None else unit.figures,
-            products=unit.products if unit is not None and self.outcome == "built" else {},
+            products=unit.products if unit is not None and self.outcome == "built" and not self.toolchains else {},
+            toolchains=self.toolchains,
             diagnostics=self.diagnostics,
         )
 
@@ -82,10 +86,18 @@ class FinishedUnit:
         the end."""
         if self.outcome in UNPRINTED:
             return None
+        if self.toolchains:
+            of_each = ", ".join(f"{one.name} {one.outcome}" for one in self.toolchains)
+            return unit_line(self.outcome, self.id, of_each, width)
         origin = "from the store" if self.from_store else duration(self.seconds) if self.seconds else ""
         if self.lost:
             origin += f", {ARTIFACT_LOST}"
         return unit_line(self.outcome, self.id, origin, width)
+
+
+def _together(outcomes: Sequence[str]) -> str:
+    """The outcome of a unit that has these with several toolchains: the worst."""
+    return max(outcomes, key=OUTCOMES.index)
 
 
 def unit_line(word: str, unit: str, more: str, width: int) -> StyledText:
@@ -118,7 +130,7 @@ def finish(
     names = (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES}))
     if output.json:
         outcomes = {"units": len(ended), **{name: counts[name] for name in names}, "from_store": from_store}
-        more = {"exit_status": status, "errors_elsewhere": mistakes.elsewhere}
+        more = {"exit_status": status, "errors_elsewhere": mistakes.elsewhere, "toolchains": _by_toolchain(ended)}
         output.event("summary", outcomes, seconds=round(seconds, 4), **more)
         return status
     words = [f"{counts[name]} {name}" for name in names if counts[name]]
@@ -128,9 +140,20 @@ def finish(
         words.append(f"{lost} built again: missing from the store")
     words += [mistakes.summary] if mistakes.summary else []
     output.text(f"{count(len(ended), 'unit')}: {', '.join(words) or 'nothing to do'} in {seconds:.2f} s")
+    for toolchain, found in _by_toolchain(ended).items():
+        output.text(f"{toolchain}: {', '.join(f'{number} {name}' for name, number in found.items())}")
     if mistakes.hint:
         output.text(mistakes.hint, "dim")
     return status
+
+
+def _by_toolchain(ended: Sequence[FinishedUnit]) -> dict[str, Counter[str]]:
+    """How many units have which outcome, by toolchains."""
+    found: dict[str, Counter[str]] = {}
+    for one in ended:
+        for toolchain in one.toolchains:
+            found.setdefault(toolchain.name, Counter())[toolchain.outcome or "checked"] += 1
+    return found
 
 
 def _folded(own: Mapping[str, tuple[Diagnostic, ...]], units: int) -> tuple[Diagnostic, ...]:

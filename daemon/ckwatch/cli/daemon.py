@@ -235,6 +235,10 @@ def _rows(found: Status, compiling: Sequence[str], slow: Sequence[str], endpoint
         *(("compiles", unit) for unit in compiling),
         *(("slow", text) for text in slow),
         ("toolchain", found.toolchain or "not looked for yet"),
+        *(
+            (f"with {name}", ", ".join(f"{number} {outcome}" for outcome, number in counts.items()) or "none yet")
+            for name, counts in found.other_toolchains.items()
+        ),
         *(() if found.farm is None else (("farm", _farm_words(found.farm)),)),
         *((("meanwhile", "precompiles headers"),) if found.precompiling and not found.busy else ()),
         ("clients", found.clients),

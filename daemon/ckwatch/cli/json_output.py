@@ -36,7 +36,7 @@ from ckwatch.wire.analysis import Isa, ShapePrediction, UnitDeviceProfile, UnitP
 from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, Samples
 from ckwatch.wire.imported_timings import ImportedTiming, TimingsImport
 from ckwatch.wire.messages import PassTime, RenderedText
-from ckwatch.wire.state import Cause, Change, Status, Unit
+from ckwatch.wire.state import Cause, Change, Status, Unit, UnitToolchain
 
 
 @dataclass
@@ -157,21 +157,23 @@ _BUILT_UNIT = _event(
 
     `outcome` is `checked`, `built`, `skipped`, `failed`, `faulted`, or why there is none (`cancelled`, `removed`,
     `no compiler`). `from_store`: its result was there before the command began; `lost`: it was built before, and the
-    store no longer had it. `seconds` is the compile time. `products` are paths by kind, if it was built.
+    store no longer had it. `seconds` is the compile time. `products` are paths by kind, if it was built. `toolchains`:
+    the unit with each one of `--toolchain`; then `outcome` is the worst of these.
     """,
     unit=str, kernel=str | None, instance=str | None, arch=str | None, outcome=str, from_store=bool, lost=bool,
     seconds=float, symbol=str | None, key=str | None, figures=Figures | None, products=dict[str, str],
-    diagnostics=tuple[Diagnostic, ...],
+    toolchains=tuple[UnitToolchain, ...], diagnostics=tuple[Diagnostic, ...],
 )  # fmt: skip
 _BUILD_SUMMARY = _event(
     _SUMMARY, "BuildSummary",
     """The last line: how many units ended how. Other outcomes than these have a number if there are any.
 
     `seconds` count from the start of the command's process, a start of the daemon included. `exit_status` is the
-    command's; `errors_elsewhere` are in kernel files that were not asked for.
+    command's; `errors_elsewhere` are in kernel files that were not asked for. `toolchains`: numbers by outcome, of each
+    one of `--toolchain`.
     """,
     base=Counts, units=int, checked=int, built=int, skipped=int, failed=int, faulted=int, from_store=int,
-    seconds=float, exit_status=int, errors_elsewhere=int,
+    seconds=float, exit_status=int, errors_elsewhere=int, toolchains=dict[str, dict[str, int]],
 )  # fmt: skip
 _BENCH = (
     _answer("BenchStarted", "The first line.", event=_START),

@@ -98,6 +98,11 @@ def several(name: str, metavar: str, text: str, **settings: Any) -> Option:
     return value(name, metavar, text, action="append", default=[], **settings)
 
 
+def with_toolchains(text: str) -> Option:
+    """Names of toolchains."""
+    return several("--toolchain", "NAME", f"{text}; may be repeated")
+
+
 def choice(name: str, choices: Sequence[str], text: str, default: str | None = None) -> Option:
     """An option with one of these values."""
     return Option((name,), {"choices": choices, "default": default, "help": text})
@@ -333,6 +338,7 @@ WRITING = (
         "check",
         "Check kernels without compiling them",
         *BUILD,
+        with_toolchains("have toolchain NAME analyze kernels, too; `all`: the workspace's own and each of `also`"),
         more="It reports every mistake that can be found without a compiler. Exit status 1 if there are errors.",
         runs="build_at_once:check",
     ),
@@ -366,6 +372,7 @@ BUILDING = (
         flag("--header-warnings", "show warnings in headers too"),
         flag("--no-rules", "skip the instance rules; let the compiler find mistakes"),
         flag("--force", "compile even what is in the store"),
+        with_toolchains("compile with toolchain NAME instead; `all`: the workspace's own and each of `also`"),
         value("--out", "DIR", "copy shared objects and code objects to DIR", type=Path),
         flag("--aot", "with --out: copy object files (.o) too"),
         flag("--runner", "with --out: write a program per unit that runs and verifies it"),

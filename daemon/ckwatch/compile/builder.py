@@ -105,7 +105,7 @@ class Builder:
         self._toolchain = toolchain
         self._make_ladder = make_ladder
         self._ladder_made: StagedCompiler | None = None
-        self._store = store
+        self.store = self._store = store
         self._shared = shared
         self._launch = launch
         self._roots = PathRoots(toolchain.roots)

@@ -23,8 +23,9 @@ class CompileRequest:
     `source` is the rendered text with its final function name `symbol`, the only name that the shared object exports
     (`more_exports` adds others). `arch` is the GPU's, `gfx942`; for C++ any name of the host, which the key replaces by
     the processor that it is. `flags`, `defines` (`NAME` or `NAME=VALUE`) and `include_folders` are the workspace's and
-    the kernel file's own; they come after the defaults and win. `timeout_s` bounds the processor time of
-    each compiler process, `stalled_s` the time that it uses none; `nice` is their least niceness.
+    the kernel file's own; they come after the defaults and win. Without `products` it is only checked: analyzed as for
+    a compile, and no code is made of it. `timeout_s` bounds the processor time of each compiler process, `stalled_s`
+    the time that it uses none; `nice` is their least niceness.
     Requests of the same `kernel` differ in parameters: what one has instantiated helps the others.
     """
 
@@ -41,6 +42,11 @@ class CompileRequest:
     stalled_s: float = 600.0
     nice: int = 0
     kernel: str = ""
+
+    @property
+    def is_check(self) -> bool:
+        """Return True if no code is to be made of the source."""
+        return not self.products
 
     @property
     def exports(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Compiles a source with one call of hipcc, clang++ or nvcc: an object, a shared object, and the device's code.
 
-Nothing here knows the store. Everything is written into one private folder (`work_folder`).
+A request for nothing is a check, one call per pass. Nothing here knows the store. Everything is written into one
+private folder (`work_folder`).
 
 With nvcc the CUDA runtime is linked statically (nvcc's own way): the shared object needs the driver and nothing else,
 and uses the primary context of the current device, as the program that loads it does.
@@ -81,11 +82,24 @@ async def _compile(
     job = compile_job.CompileJob(request, toolchain, folder, launch, prefixes, on_event)
     if problem is not None:
         return compile_job.unwritten(job, problem)
+    if request.is_check:
+        return await _checked(job)
     compiled = await job.run(compile_command(request, toolchain))
     headers = await anyio.to_thread.run_sync(_taken, request, folder)
     if not compiled.succeeded:
         return _unfinished(job, compiled, headers)
     return await linked(job, headers, None)
+
+
+async def _checked(job: compile_job.CompileJob) -> CompileOutcome:
+    """Analyze the source pass by pass, until one fails."""
+    headers: dict[str, None] = {}
+    for command in check_commands(job.request, job.toolchain):
+        analyzed = await job.run(command)
+        headers |= dict.fromkeys(await anyio.to_thread.run_sync(_taken, job.request, job.folder))
+        if not analyzed.succeeded:
+            return _unfinished(job, analyzed, tuple(sorted(headers)))
+    return job.outcome(CompileStatus.OK, headers=tuple(sorted(headers)))
 
 
 def failed_without_place(request: CompileRequest, outcome: CompileOutcome) -> bool:
@@ -179,6 +193,14 @@ def compile_command(request: CompileRequest, toolchain: CompilerToolchain) -> li
         kept = ["--keep", f"--keep-dir={TEMPORARY}"]
     arguments = compiler_call(request, toolchain, *options)
     return [*arguments, *kept, "-MD", "-MF", DEPENDENCIES, "-c", request.language.source_name, "-o", OBJECT]
+
+
+def check_commands(request: CompileRequest, toolchain: CompilerToolchain) -> list[list[str]]:
+    """The calls that analyze the source: of HIP the host pass first, which takes a fourth of the other's time."""
+    arguments = compiler_call(request, toolchain)
+    rest = ["-fsyntax-only", "-Qunused-arguments", "-MD", "-MF", DEPENDENCIES, request.language.source_name]
+    sides = ("--cuda-host-only", "--cuda-device-only") if request.language is Language.HIP else ()
+    return [[*arguments, side, *rest] for side in sides] or [[*arguments, *rest]]
 
 
 def shown_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:

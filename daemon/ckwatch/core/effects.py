@@ -1,8 +1,8 @@
 """The effects that the core asks for: a closed union.
 
 Work (`Load`, `Scan`, `Recall`, `Render`, `LookUp`, `Check`, `Compile`, `Analyze`, `Measure`, `Verify`, `Advise`,
-`Record`) runs as a task and ends in exactly one event, also when it fails or is cancelled. All other effects are done
-at once.
+`CheckWith`, `Record`) runs as a task and ends in exactly one event, also when it fails or is cancelled. All other
+effects are done at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ckwatch.bench.job import Race
-from ckwatch.core.events import AnalysisDepth, CompileFacts, ViewOverrides, Work
+from ckwatch.core.events import AnalysisDepth, CompileFacts, OtherToolchain, ViewOverrides, Work
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Unit
 from ckwatch.model.topics import Topic
@@ -166,6 +166,18 @@ class Advise(TaskEffect):
 
 
 @dataclass(frozen=True, slots=True)
+class CheckWith(ViewWork):
+    """Check a unit with another toolchain than the workspace's, or build it."""
+
+    toolchain: OtherToolchain
+    build: bool = False
+    force: bool = False
+    """Although the store has the result."""
+    awaited: bool = False
+    """A client waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Record(TaskEffect):
     """Write results to the history: ids of units whose state changed, and of removed ones."""
 
@@ -210,6 +222,6 @@ class Continue:
 
 
 Effect = (
-    Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Advise | Record | Cancel
-    | Changed | Notify | UpdateWatches | Continue
+    Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Advise | CheckWith | Record
+    | Cancel | Changed | Notify | UpdateWatches | Continue
 )  # fmt: skip

@@ -64,6 +64,7 @@ class WorkKind(StrEnum):
     MEASURE = "measure"
     VERIFY = "verify"
     ADVISE = "advise"
+    CHECK_WITH = "check-with"
     RECORD = "record"
 
 
@@ -79,7 +80,8 @@ class Work:
     generation: int = 0
     """The unit's when it began."""
     tokens: str = ""
-    """The tokens that are compiled; of an analysis, a measurement or a verification, the artifact."""
+    """The tokens that are compiled; of an analysis, a measurement or a verification, the artifact; of a check with
+    another toolchain `UnitState.basis`."""
     expected_memory_bytes: int = 0
     """Set aside for it."""
     exclusive: bool = False
@@ -108,6 +110,27 @@ class VerificationPolicy:
     """After every build of an edited or focused unit for one of these, without target features."""
     checks: bool = True
     """Look at memory, races and waits too, not at results alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherToolchain:
+    """A toolchain that is not the workspace's own: its name, and what changes with its compiler and its headers, if
+    that is known."""
+
+    name: str
+    identity: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolchainPolicy:
+    """What units are checked with in the background."""
+
+    others: tuple[OtherToolchain, ...] = ()
+    """Those of `[toolchain] also` that are there."""
+    build: bool = False
+    """Compile whole, instead of analyzing only."""
+    main: str = ""
+    """The name of the workspace's own in messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +183,7 @@ class LoadedWorkspace:
     """Find out in the background why kernels use scratch or have few waves."""
     edits_unwatched: bool = True
     """Edited units are compiled without a request also while no client looks at anything."""
+    toolchains: ToolchainPolicy = ToolchainPolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +247,35 @@ class CompileFacts:
     def artifact(self) -> str:
         """Identifies the artifact: the key of what was compiled, and the headers that were read."""
         return self.key if self.headers is None else f"{self.key}.{self.headers.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckWithFacts:
+    """The outcome of a check or a build with another toolchain."""
+
+    outcome: Outcome
+    diagnostics: tuple[Diagnostic, ...] = ()
+    problem: str = ""
+    """Why there is no result."""
+    key: str = ""
+    """The key of what was compiled, in the store."""
+    products: Mapping[str, str] = field(default_factory=dict)
+    """Paths of the files that it made, by kind."""
+    from_store: bool = False
+    seconds: float = 0.0
+
+    # Noted by the core.
+    toolchain: OtherToolchain = OtherToolchain("")
+    is_build: bool = False
+    """It was to be built."""
+    basis: str = ""
+    """The unit's `UnitState.basis` then."""
+    generation: int = 0
+    """The unit's then, whose text the places of messages belong to."""
+
+    def covers(self, *, build: bool) -> bool:
+        """Return True if it says what a check, or a build, would say."""
+        return self.is_build or not build or self.outcome is Outcome.BUILT
 
 
 @dataclass(frozen=True, slots=True)
@@ -507,6 +560,35 @@ class AdviceRequested(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CheckWithFinished(WorkEvent):
+    """The end of `CheckWith`."""
+
+    facts: CheckWithFacts
+
+
+@dataclass(frozen=True, slots=True)
+class CheckWithRequested(Event):
+    """A client wants units checked with toolchains, by their names, or built. Requests are numbered from 1."""
+
+    number: int
+    units: tuple[str, ...]
+    toolchains: tuple[str, ...]
+    build: bool = False
+    force: bool = False
+    scope: str = MAIN
+
+
+@dataclass(frozen=True, slots=True)
+class CheckWithDropped(Event):
+    """A request for checks with toolchains was dropped. Those in the background go on, unless `everything` is
+    dropped."""
+
+    units: tuple[str, ...]
+    everything: bool = False
+    scope: str = MAIN
+
+
+@dataclass(frozen=True, slots=True)
 class RecordFinished(WorkEvent):
     """The end of `Record`; `problem` where the history could not be written."""
 
@@ -693,6 +775,6 @@ AnyEvent = (
     | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | EditorsChanged | ShowRequested
     | BuildRequested | RequestDropped | CancelRequested | ClientLost
     | AnalyzeRequested | DevicesFound | MeasureRequested | MeasureDropped | VerifyRequested | VerifyDropped
-    | AdviceRequested | MemoryMeasured | WarningChanged | TimingsImported | ArtifactsLost
-    | DeviceProfileKept | Continued
+    | AdviceRequested | CheckWithFinished | CheckWithRequested | CheckWithDropped | MemoryMeasured | WarningChanged
+    | TimingsImported | ArtifactsLost | DeviceProfileKept | Continued
 )  # fmt: skip

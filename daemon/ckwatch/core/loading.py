@@ -5,7 +5,7 @@ Kernels that differ (`View.pending`) are taken over one after the other, their u
 
 from __future__ import annotations
 
-from ckwatch.core import advice_schedule, verification_schedule
+from ckwatch.core import advice_schedule, toolchain_schedule, verification_schedule
 from ckwatch.core.effects import Changed, Load
 from ckwatch.core.events import MAIN, Cause, LoadedWorkspace, LoadFinished, UnitKey, WorkKind
 from ckwatch.core.notify import HEADERS_TOPIC, publish, reconsider
@@ -79,14 +79,7 @@ def _accept(state: State, out: Effects, view: View, workspace: LoadedWorkspace, 
             state.newly_settled.extend(
                 unit.key for unit in state.main.units.values() if unit.input.last_edit or unit.timing.requested
             )
-        if state.verification != workspace.verification:
-            state.verification = workspace.verification
-            for unit in state.main.units.values():
-                verification_schedule.consider(state, out, unit)
-        if state.advice != workspace.advice:
-            state.advice = workspace.advice
-            for unit in state.main.units.values():
-                advice_schedule.consider(state, unit)
+        _take_policies(state, out, workspace)
         state.edits_unwatched = workspace.edits_unwatched
         _build_everything(state, workspace.build_everything, at)
     _show_diagnostics(out, view, workspace)
@@ -118,6 +111,25 @@ def _accept(state: State, out: Effects, view: View, workspace: LoadedWorkspace, 
     # Of each kernel, the last load counts.
     view.pending = dict.fromkeys((*gone, *other, *(name for name in view.pending if name in view.kernels)))
     _start(state, out, view, at)
+
+
+def _take_policies(state: State, out: Effects, workspace: LoadedWorkspace) -> None:
+    """Take over what is to be done with units that are compiled."""
+    if state.verification != workspace.verification:
+        state.verification = workspace.verification
+        for unit in state.main.units.values():
+            verification_schedule.consider(state, out, unit)
+    if state.advice != workspace.advice:
+        state.advice = workspace.advice
+        for unit in state.main.units.values():
+            advice_schedule.consider(state, unit)
+    if state.toolchains != workspace.toolchains:
+        state.toolchains = workspace.toolchains
+        for unit in state.main.units.values():
+            known = unit.toolchains.results
+            toolchain_schedule.consider(state, unit)
+            if known:
+                publish(out, unit)
 
 
 def _build_everything(state: State, everything: bool, at: float) -> None:

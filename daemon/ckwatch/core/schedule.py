@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ckwatch.core import advice_schedule, analysis_schedule, recall, timing_schedule, verification_schedule
+from ckwatch.core import (
+    advice_schedule,
+    analysis_schedule,
+    recall,
+    timing_schedule,
+    toolchain_schedule,
+    verification_schedule,
+)
 from ckwatch.core.demand import REQUESTED, is_awaited, is_in_focus, priority
 from ckwatch.core.effects import Check, Compile, LookUp, Record, Render, RenderPriority
 from ckwatch.core.events import MAIN, UnitKey, Work, WorkKind
@@ -10,7 +17,7 @@ from ckwatch.core.notify import awaiting, publish
 from ckwatch.core.phases import Phase, move
 from ckwatch.core.state import Effects, State, View, WorkQueue, begin
 from ckwatch.core.unit_state import UnitState
-from ckwatch.core.units import expected_memory_bytes
+from ckwatch.core.units import COMPILER_MEMORY_BYTES, expected_memory_bytes
 from ckwatch.model.targets import Language
 
 RECORDED_AT_ONCE = 500
@@ -61,6 +68,8 @@ def start_work(state: State, out: Effects) -> None:
     timing_schedule.start(state, out)
     verification_schedule.start(state, out)
     advice_schedule.start(state, out)
+    while _fits_other(state) and toolchain_schedule.start_next(state, out, COMPILER_MEMORY_BYTES):
+        pass
     if (state.unrecorded or state.removed) and state.recording is None:
         units = tuple(state.unrecorded)[:RECORDED_AT_ONCE]
         for name in units:
@@ -192,7 +201,7 @@ def _compilers(state: State) -> list[Work]:
     return [
         work
         for work in state.running.values()
-        if work.kind in (WorkKind.CHECK, WorkKind.COMPILE)
+        if work.kind in (WorkKind.CHECK, WorkKind.COMPILE, WorkKind.CHECK_WITH)
         and work.number not in state.storing
         and work.number not in state.on_farm
     ]
@@ -201,7 +210,7 @@ def _compilers(state: State) -> list[Work]:
 def _processes(state: State) -> int:
     """How many compiler processes may be running."""
     return sum(
-        1 if work.kind is WorkKind.CHECK or work.number in state.single_pass_compiles else PASSES
+        PASSES if work.kind is WorkKind.COMPILE and work.number not in state.single_pass_compiles else 1
         for work in _compilers(state)
     )
 
@@ -220,6 +229,14 @@ def _waits_for(state: State) -> str:
     if processes >= state.jobs:
         return f"a compiler: {processes} run, of {state.jobs} at a time"
     return "memory for another compiler"
+
+
+def _fits_other(state: State) -> bool:
+    """Return True if a check with another toolchain has a core and memory."""
+    processes = _processes(state)
+    if not state.with_queue or state.compile_queue or _is_occupied(state) or processes >= state.jobs:
+        return False
+    return not processes or state.memory_bytes is None or _reserved(state) + COMPILER_MEMORY_BYTES <= state.memory_bytes
 
 
 def _fits(state: State) -> bool:

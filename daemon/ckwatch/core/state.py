@@ -263,6 +263,8 @@ class State:
     verification: events.VerificationPolicy = field(default_factory=events.VerificationPolicy)
     advice: bool = True
     """Find out why kernels use scratch or have few waves."""
+    toolchains: events.ToolchainPolicy = field(default_factory=events.ToolchainPolicy)
+    """What units are checked with besides."""
 
     # From earlier runs of the daemon, by unit id.
     remembered: Mapping[str, events.RememberedUnit] = field(default_factory=dict)
@@ -310,6 +312,8 @@ class State:
     measure_queue: WorkQueue = field(default_factory=WorkQueue)
     verify_queue: WorkQueue = field(default_factory=WorkQueue)
     advise_queue: WorkQueue = field(default_factory=WorkQueue)
+    with_queue: WorkQueue = field(default_factory=WorkQueue)
+    """Units to be checked with other toolchains."""
 
     # News that is still to be acted upon.
     changed: deque[tuple[str, str | None, float]] = field(default_factory=deque)
@@ -373,6 +377,8 @@ class State:
     advising: events.Work | None = None
     advice_requests: int = 0
     """The number of the last request for advice that was seen."""
+    check_requests: int = 0
+    """The number of the last request for checks with other toolchains that was seen."""
     recording: events.Work | None = None
     unrecorded: dict[str, None] = field(default_factory=dict)
     """Units whose results are to be written to the history."""
@@ -464,7 +470,8 @@ class State:
     def busy(self) -> bool:
         """Return True if anything runs or waits to run."""
         before = (self.render_queue, self.look_queue, self.compile_queue)
-        queues = (*before, self.analyze_queue, self.measure_queue, self.verify_queue, self.advise_queue)
+        after = (self.analyze_queue, self.measure_queue, self.verify_queue, self.advise_queue, self.with_queue)
+        queues = (*before, *after)
         return bool(self.running or any(queues) or self.has_news)
 
 

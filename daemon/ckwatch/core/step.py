@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from ckwatch.core import (
     advice_schedule,
@@ -15,6 +15,7 @@ from ckwatch.core import (
     loading,
     recall,
     timing_schedule,
+    toolchain_schedule,
     units,
     verification_schedule,
     views,
@@ -53,6 +54,7 @@ def step(state: State, event: events.AnyEvent) -> tuple[Effect, ...]:
     analysis_schedule.stop_useless(state, out)
     verification_schedule.stop_useless(state, out)
     advice_schedule.stop_useless(state, out)
+    toolchain_schedule.stop_useless(state, out)
     timing_schedule.consider_settled(state, out)
     recall.consider(state, out)
     if state.has_news and not state.continuing:
@@ -179,14 +181,8 @@ def _work_aborted(state: State, out: Effects, event: events.WorkAborted) -> None
             files.end_scan(state, out)
         case events.WorkKind.RECALL:
             recall.recall_aborted(state, work)
-        case events.WorkKind.ANALYZE:
-            analysis_schedule.analyze_aborted(state, out, event, ran=ran)
-        case events.WorkKind.MEASURE:
-            timing_schedule.measure_aborted(state, out, event, ran=ran)
-        case events.WorkKind.VERIFY:
-            verification_schedule.verify_aborted(state, out, event, ran=ran)
-        case events.WorkKind.ADVISE:
-            advice_schedule.advise_aborted(state, out, event, ran=ran)
+        case kind if kind in ABORTED:
+            ABORTED[kind](state, out, event, ran=ran)
         case events.WorkKind.RECORD:
             state.recording = None
             _set_warning(state, out, "history", fault or None)
@@ -197,6 +193,20 @@ def _work_aborted(state: State, out: Effects, event: events.WorkAborted) -> None
                 unit.compile.compiler = None
             if not files.apply_invalidation(state, out, unit.key):
                 units.failed(state, out, unit, work, fault or "it was stopped", event.at)
+
+
+class _Aborted(Protocol):
+    def __call__(self, state: State, out: Effects, event: events.WorkAborted, *, ran: bool) -> None: ...
+
+
+ABORTED: dict[events.WorkKind, _Aborted] = {
+    events.WorkKind.ANALYZE: analysis_schedule.analyze_aborted,
+    events.WorkKind.MEASURE: timing_schedule.measure_aborted,
+    events.WorkKind.VERIFY: verification_schedule.verify_aborted,
+    events.WorkKind.ADVISE: advice_schedule.advise_aborted,
+    events.WorkKind.CHECK_WITH: toolchain_schedule.check_aborted,
+}
+"""Who handles the end without a result of work on what a unit compiled to."""
 
 
 def _load_aborted(state: State, out: Effects, event: events.WorkAborted, fault: str) -> None:
@@ -300,6 +310,9 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     events.VerifyDropped: verification_schedule.verify_dropped,
     events.AdviseFinished: advice_schedule.advise_finished,
     events.AdviceRequested: advice_schedule.advice_requested,
+    events.CheckWithFinished: toolchain_schedule.check_finished,
+    events.CheckWithRequested: toolchain_schedule.check_requested,
+    events.CheckWithDropped: toolchain_schedule.check_dropped,
     events.RecordFinished: _record_finished,
     events.WorkAborted: _work_aborted,
     events.CompileStarted: _compile_started,

@@ -29,6 +29,7 @@ DISTURBING_WORK = (
     events.WorkKind.ANALYZE,
     events.WorkKind.VERIFY,
     events.WorkKind.ADVISE,
+    events.WorkKind.CHECK_WITH,
 )
 """Work that would disturb a measurement on this machine's processor."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ckwatch.bench.job import Race
+from ckwatch.checks.other_toolchains import with_other_toolchains
 from ckwatch.checks.verification_diagnostics import mistake_diagnostics, verification_diagnostics
 from ckwatch.codeobject.report_diff import warning_diagnostics
 from ckwatch.core import events
@@ -43,6 +44,31 @@ class VerificationRequest:
     """A client asked for it."""
     force: bool = False
     """Although the result is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolchainRequest:
+    """How the unit is to be checked with another toolchain."""
+
+    toolchain: events.OtherToolchain
+    build: bool = False
+    """Compile it whole, instead of analyzing it only."""
+    force: bool = False
+    """Although the store has the result."""
+    requested: bool = False
+    """A client asked for it."""
+
+    def joined(self, other: ToolchainRequest | None) -> ToolchainRequest:
+        """Return the request for all that either asks for."""
+        if other is None:
+            return self
+        return ToolchainRequest(
+            self.toolchain, self.build or other.build, self.force or other.force, self.requested or other.requested
+        )
+
+    def is_served_by(self, other: ToolchainRequest) -> bool:
+        """Return True if what was begun for `other` answers this one."""
+        return self.build <= other.build and self.force <= other.force and self.toolchain == other.toolchain
 
 
 NO_TIMINGS: Mapping[str, events.ShapeTiming] = MappingProxyType({})
@@ -170,6 +196,28 @@ class AdviceState:
     """The artifact for which nothing could be found out."""
 
 
+NO_OTHERS = events.ToolchainPolicy()
+NO_CHECKS: Mapping[str, events.CheckWithFacts] = MappingProxyType({})
+
+
+@dataclass(slots=True)
+class ToolchainState:
+    """Changes when the unit is to be checked with other toolchains, and with what comes of it."""
+
+    policy: events.ToolchainPolicy = NO_OTHERS
+    """The workspace's: the errors with those toolchains are shown."""
+    results: Mapping[str, events.CheckWithFacts] = field(default_factory=lambda: NO_CHECKS)
+    """The last one with each toolchain, by its name, of the present text or an earlier one."""
+    requested: dict[str, ToolchainRequest] = field(default_factory=dict)
+    """What is to be done, by the toolchain's name."""
+    work: events.Work | None = None
+    """The running check."""
+    serving: ToolchainRequest | None = None
+    """As which it was begun."""
+    given_up: str = ""
+    """The basis on which nothing is checked without a request."""
+
+
 @dataclass(slots=True)
 class UnitState:
     """A unit in a view."""
@@ -193,6 +241,7 @@ class UnitState:
     advice: AdviceState = field(default_factory=AdviceState)
     profiled_at: float | None = None
     """When an artifact got a profile from a device last, since the daemon has started."""
+    toolchains: ToolchainState = field(default_factory=ToolchainState)
 
     @property
     def settled(self) -> bool:
@@ -248,7 +297,37 @@ class UnitState:
         if self.phase is Phase.IDLE or result is None:
             return found
         known = (*self._figure_diagnostics, *self._timing_diagnostics, *self._verification_diagnostics)
-        return (*found, *result.diagnostics, *known, *self.advice_diagnostics)
+        return (*found, *self._compiler_diagnostics(result), *known, *self.advice_diagnostics)
+
+    def _compiler_diagnostics(self, result: events.CompileFacts) -> tuple[Diagnostic, ...]:
+        """The compiler's messages, with the errors that other toolchains have at places of the present text."""
+        now = self.toolchains
+        others = {one.name: now.results.get(one.name) for one in now.policy.others} if now.results else {}
+        if not others or not self.settled:
+            return result.diagnostics
+        known = {
+            name: None if one is None or one.outcome is Outcome.FAULTED or not self.holds(one) else one.diagnostics
+            for name, one in others.items()
+        }
+        own = None if result.outcome is Outcome.FAULTED else now.policy.main
+        return with_other_toolchains(result.diagnostics, own, known)
+
+    @property
+    def basis(self) -> str:
+        """The artifact or failure of the present input; without one, the input itself."""
+        result = self.present_result
+        return str(self.input.generation) if result is None else result.artifact
+
+    def holds(self, found: events.CheckWithFacts) -> bool:
+        """Return True if this is what the toolchain would say now, at places of the present text."""
+        placed = not found.diagnostics or found.generation == self.input.generation
+        return placed and found.basis == self.basis
+
+    def with_toolchain(self, toolchain: events.OtherToolchain) -> events.CheckWithFacts | None:
+        """The result with a toolchain, if it holds for the present input."""
+        known = self.toolchains.results.get(toolchain.name)
+        holds = known is not None and known.toolchain == toolchain and self.settled and self.holds(known)
+        return known if holds else None
 
     def is_at_work(self, work: events.Work) -> bool:
         """Return True if this is the unit's render, look-up or compiler."""

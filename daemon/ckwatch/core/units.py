@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ckwatch.core import advice_schedule, analysis_schedule, verification_schedule
+from ckwatch.core import advice_schedule, analysis_schedule, toolchain_schedule, verification_schedule
 from ckwatch.core.demand import auto_build_of, is_wanted, priority
 from ckwatch.core.effects import Changed
 from ckwatch.core.events import MAIN, AutoBuild, Cause, CompileFacts, RecalledUnit, RenderFacts, UnitKey, Work, WorkKind
@@ -168,10 +168,12 @@ def remove(state: State, out: Effects, view: View, name: str, at: float) -> None
     """Remove the unit from the view. A client sees the workspace's unit from now on, if there is one."""
     unit = view.units.pop(name)
     building = (unit.render.work, unit.compile.look_up, unit.compile.compiler)
-    for work in (*building, unit.figures.work, unit.timing.work, unit.verification.work, unit.advice.work):
+    looks = (unit.figures.work, unit.timing.work, unit.verification.work, unit.advice.work, unit.toolchains.work)
+    for work in (*building, *looks):
         stop(state, out, work)
     before = (state.render_queue, state.look_queue, state.compile_queue)
-    for queue in (*before, state.analyze_queue, state.measure_queue, state.verify_queue, state.advise_queue):
+    after = (state.analyze_queue, state.measure_queue, state.verify_queue, state.advise_queue, state.with_queue)
+    for queue in (*before, *after):
         queue.remove(unit.key)
     state.invalidated.pop(unit.key, None)
     state.graph.remove(unit.key)
@@ -193,6 +195,7 @@ def settle(state: State, out: Effects, unit: UnitState, phase: Phase, cause: Cau
     analysis_schedule.consider(state, unit)
     verification_schedule.consider(state, out, unit)
     advice_schedule.consider(state, unit)
+    toolchain_schedule.consider(state, unit)
     publish(out, unit)
     for request in awaiting(state, unit):
         if not awaits_figures(request, unit):
@@ -372,6 +375,7 @@ def want(state: State, out: Effects, unit: UnitState, cause: Cause) -> None:
         analysis_schedule.consider(state, unit)
         verification_schedule.consider(state, out, unit)
         advice_schedule.consider(state, unit)
+        toolchain_schedule.consider(state, unit)
     for queue in (state.render_queue, state.look_queue, state.compile_queue):
         if unit.key in queue:
             queue.add(unit.key, priority(state, unit))

@@ -25,6 +25,7 @@ from ckwatch.engine.queries.profiles import ProfileQueries
 from ckwatch.engine.queries.snapshot import SnapshotQueries
 from ckwatch.engine.queries.status import StatusQueries
 from ckwatch.engine.queries.time_trace import TimeTraceQuery
+from ckwatch.engine.queries.toolchain_builds import FollowedToolchainBuilds
 from ckwatch.engine.queries.unit import UnitQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.queries.verifications import FollowedVerifications
@@ -57,6 +58,7 @@ class Daemon:
     requests: ClientRequests
     benchmarks: BenchmarkQueries
     imported: ImportedTimingsQueries
+    toolchain_builds: FollowedToolchainBuilds
     verifications: FollowedVerifications
     language: LanguageQueries
     cpp: CppQueries
@@ -103,7 +105,7 @@ class Daemon:
             Units.advice.answered_by(self.advice.advice),
             Units.calibration.answered_by(self.analyses.calibration),
             Units.predicted.answered_by(self.analyses.predicted),
-            Units.building.answered_by(self.builds.build),
+            Units.building.answered_by(self.toolchain_builds.build),
             Units.cancel.answered_by(self.builds.cancel),
             Units.bench.answered_by(self.benchmarks.bench),
             Units.verifying.answered_by(self.verifications.verify),

@@ -27,6 +27,7 @@ from ckwatch.core.effects import (
     Advise,
     Analyze,
     Check,
+    CheckWith,
     Compile,
     Load,
     LookUp,
@@ -49,6 +50,7 @@ from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.look_up import RecentSnapshot
 from ckwatch.engine.handlers.measure import MeasureRunner
+from ckwatch.engine.handlers.other_toolchains import OtherToolchains
 from ckwatch.engine.handlers.recall import RecallHandler
 from ckwatch.engine.handlers.regressions import failure_diagnostic
 from ckwatch.engine.handlers.render import RenderHandler, TextCache
@@ -68,6 +70,7 @@ from ckwatch.engine.queries.profiles import ProfileQueries
 from ckwatch.engine.queries.snapshot import SentUnitCache, SnapshotQueries
 from ckwatch.engine.queries.status import StatusQueries
 from ckwatch.engine.queries.time_trace import TimeTraceQuery
+from ckwatch.engine.queries.toolchain_builds import FollowedToolchainBuilds
 from ckwatch.engine.queries.unit import UnitQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.queries.verifications import FollowedVerifications
@@ -234,6 +237,7 @@ class _Parts:
             Measure: self.measure.measure,
             Verify: self._verify.verify,
             Advise: AdviceFinder(state, *common, self._analyzer.reports, self._kernel_lines).advise,
+            CheckWith: OtherToolchains(self.view_loader, self.renders, threads).run,
             Record: recorder.record,
         }
         loop.on_unit_removed = self.renders.text_cache.drop
@@ -264,6 +268,7 @@ class _Parts:
             requests=requests,
             benchmarks=BenchmarkQueries(loop, benchmarks, self.measure, self._recorder, lookup),
             imported=ImportedTimingsQueries(loop, self._recorder, lookup),
+            toolchain_builds=FollowedToolchainBuilds(loop, builds, view_loader),
             verifications=FollowedVerifications(loop, builds, self._verify),
             language=self._language,
             cpp=self.cpp,

@@ -17,14 +17,15 @@ from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
 from ckwatch.compile.store.entries import Artifact, verified
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.toolchain.discover import discover
-from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.compile.toolchain.model import Toolchain, ToolchainChoice
+from ckwatch.compile.toolchain.named import chosen_by_name
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.core.events import HeaderFacts
 from ckwatch.engine.render_pool import RenderPool
 from ckwatch.model.errors import ToolchainError
 from ckwatch.render.cache import prune
 from ckwatch.system.async_processes import Launcher, run_process
-from ckwatch.workspace.settings import Settings, ToolchainSection
+from ckwatch.workspace.settings import Settings
 
 if TYPE_CHECKING:
     from ckwatch.compile.background_pch import LadderOf
@@ -36,7 +37,7 @@ HEADER_SETS_KEPT = 500
 SHARING_LIMIT_S = 20.0
 """How long the end waits for what was compiled last to be shared."""
 
-FindToolchain = Callable[[ToolchainSection, Mapping[str, str]], Toolchain]
+FindToolchain = Callable[[ToolchainChoice, Mapping[str, str]], Toolchain]
 """Raises ToolchainError when there is none."""
 
 
@@ -60,6 +61,7 @@ class BuildTools:
     _pools: dict[tuple[Path, ...], RenderPool] = field(default_factory=dict, init=False)
     _stores: dict[Path, ArtifactStore] = field(default_factory=dict, init=False)
     _headers: dict[str, HeaderFacts] = field(default_factory=dict, init=False)
+    _others: dict[str, CompilerWithStore] = field(default_factory=dict, init=False)
     _precompile: bool = field(default=True, init=False)
     store: ArtifactStore | None = field(default=None, init=False)
     compiler: CompilerWithStore | None = field(default=None, init=False)
@@ -110,6 +112,23 @@ class BuildTools:
             from ckwatch.compile.store.shared_store import SharedStore
 
             self._shared = SharedStore(location, on_problem=lambda problem: self.on_shared_problem(problem))
+
+    def compiler_called(self, name: str, settings: Settings, root: Path) -> CompilerWithStore:
+        """The compiler of another toolchain by its name, or by its folder, which may be relative to the workspace's.
+        Blocks; call from a worker thread.
+
+        Raises ToolchainError where there is none.
+        """
+        if self.store is None:
+            raise RuntimeError("a toolchain was asked for before the settings were read")
+        choice = chosen_by_name(name, settings.toolchain, self._environment, folder=root)
+        toolchain = replace(self._find_toolchain(choice, self._environment), workspace=root)
+        known = self._others.get(name)
+        if known is None or known.toolchain != toolchain or known.builder.store is not self.store:
+            # Nothing is precompiled for it: that pays for what is edited, which is compiled with the main toolchain.
+            builder = Builder(toolchain, self.store, launch=self._launch, shared=lambda: self._shared)
+            known = self._others[name] = CompilerWithStore(toolchain, builder, PathRoots(toolchain.roots))
+        return known
 
     def present_compiler(self) -> CompilerWithStore:
         """The compiler. Raises ToolchainError where there is none."""

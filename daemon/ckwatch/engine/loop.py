@@ -26,6 +26,7 @@ from ckwatch.core.effects import (
     Cancel,
     Changed,
     Check,
+    CheckWith,
     Compile,
     Continue,
     Effect,
@@ -55,7 +56,9 @@ MEMORY_INTERVAL_S = 2.0
 TIME_SLICE_S = 0.004
 """How long steps may follow one another before other tasks get the event loop."""
 
-WorkEffect = Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Advise | Record
+WorkEffect = (
+    Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Advise | CheckWith | Record
+)
 """Effects that run as tasks."""
 
 Handlers = Mapping[type[WorkEffect], Callable[[Any], Awaitable[events.AnyEvent]]]
@@ -151,6 +154,7 @@ class EngineLoop:
                     | Measure()
                     | Verify()
                     | Advise()
+                    | CheckWith()
                     | Record()
                 ):
                     cancel_scope = self._cancel_scopes[effect.work.number] = CancelScope()
@@ -202,7 +206,7 @@ class EngineLoop:
         """Report the free memory while compilers run or wait."""
         while True:
             if self.state.compile_queue or any(
-                work.kind in ("check", "compile") for work in self.state.running.values()
+                work.kind in ("check", "compile", "check-with") for work in self.state.running.values()
             ):
                 capacity = await to_thread.run_sync(capacity_bytes)
                 if capacity is not None:

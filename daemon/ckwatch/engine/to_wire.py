@@ -6,12 +6,13 @@ from collections import Counter
 from dataclasses import replace
 
 from ckwatch.compile.slow_compile import SLOW_COMPILE
-from ckwatch.core.events import Cause
+from ckwatch.core.events import Cause, CheckWithFacts
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.figures import Figures
+from ckwatch.model.kernels import Outcome
 from ckwatch.model.timings import Standing, Timing
 from ckwatch.model.verification import Verification
 from ckwatch.wire import state as wire
@@ -55,6 +56,38 @@ def unit_to_wire(unit: UnitState) -> wire.Unit:
         slow=slow_compile(unit),
         waits_for=compile_wait(unit),
         profiled_at=unit.profiled_at,
+        toolchains=unit_toolchains(unit),
+    )
+
+
+def unit_toolchains(unit: UnitState) -> tuple[wire.UnitToolchain, ...]:
+    """The unit with each of the other toolchains that are named."""
+    now = unit.toolchains
+    if not now.policy.others:
+        return ()
+    names = (one.name for one in now.policy.others)
+    return tuple(
+        unit_toolchain(unit, known)
+        if (known := now.results.get(name)) is not None
+        else wire.UnitToolchain(name=name, working=name in now.requested)
+        for name in names
+    )
+
+
+def unit_toolchain(unit: UnitState, found: CheckWithFacts, *, checked: bool = False) -> wire.UnitToolchain:
+    """A result with a toolchain; `checked`: as that of a check, although the store had more."""
+    outcome = Outcome.CHECKED if checked and found.outcome is Outcome.BUILT else found.outcome
+    return wire.UnitToolchain(
+        name=found.toolchain.name,
+        outcome=outcome.value,
+        fresh=unit.settled and unit.holds(found),
+        errors=len(found.diagnostics),
+        working=found.toolchain.name in unit.toolchains.requested,
+        problem=found.problem,
+        key=found.key or None,
+        from_store=found.from_store,
+        seconds=found.seconds,
+        products=dict(found.products),
     )
 
 

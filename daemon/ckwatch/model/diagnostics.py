@@ -62,7 +62,7 @@ class Diagnostic:
     holds the full text where `message` was shortened. `units` names the units in which it arises, and `unit_count`
     is the number of units that were checked ("fails in 3 of 24 instances"). `approximate` is true where the
     source map could not give an exact place. `stale`: it is about an input that has been replaced; its units are being
-    worked on.
+    worked on. `toolchains` names those that report an error, where it was looked for with others, too, and not all do.
     """
 
     severity: Severity
@@ -77,6 +77,7 @@ class Diagnostic:
     unit_count: int = 0
     approximate: bool = False
     stale: bool = False
+    toolchains: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", in_message(self.message))

@@ -133,12 +133,19 @@ class UnitQuestions:
 
     @follow("/builds", action="build", operation="build")
     def building(
-        self, *patterns: Pattern, force: bool = False, check_only: bool = False, finish: bool = False
+        self,
+        *patterns: Pattern,
+        force: bool = False,
+        check_only: bool = False,
+        finish: bool = False,
+        toolchains: Names | None = None,
     ) -> BuildLine:
         """Build units and see them settle: lines `start`, `unit` for each, `done`.
 
         Leaving the context before the end, in any way, cancels what no other client waits for. `force` compiles what
         the store has; `check_only` compiles nothing. With `finish` compilers that have begun go on into the store.
+        `toolchains`: names or folders of those that units are built with instead, or checked by their compilers with
+        `check_only`; `all` are the workspace's own and those of `[toolchain] also`.
         """
 
     @post("/cancel", viewed=True)

@@ -194,6 +194,19 @@ def timing_words(unit: Unit) -> str:
     return f"{' '.join(filter(None, words))} ({first.shape}{others}{standing})"
 
 
+def toolchain_words(found: Iterable[tuple[str, str | None, bool]]) -> str:
+    """`fails with rocm-6.4, checking with ck-1.1.0`, of names of other toolchains, the outcome with each, and whether
+    it is at work; empty where there is nothing to say."""
+    failed, working = [], []
+    for name, outcome, is_working in found:
+        if is_working:
+            working.append(name)
+        elif outcome in ("failed", "faulted"):
+            failed.append(name)
+    parts = (("fails with", failed), ("checking with", working))
+    return ", ".join(f"{words} {' and '.join(names)}" for words, names in parts if names)
+
+
 def verification_words(unit: Unit) -> str:
     """`✓ verified (emulated gfx942)` or what is wrong, in one line; `… verifying` while that is found out. Empty for a
     unit that was not verified."""

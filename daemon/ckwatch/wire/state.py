@@ -45,6 +45,26 @@ OutcomeName = Literal["built", "failed", "skipped", "faulted", "checked"]
 """`skipped`: an instance rule refuses what a sweep makes; `faulted`: the host failed."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitToolchain:
+    """A unit with another toolchain than the workspace's: `checked` or `built` where it compiles.
+
+    `outcome` is None before the first result; `fresh`: it belongs to the present input. `working`: it is being checked,
+    or waits for that. `problem`: why there is no result. `products`: as those of a unit, where it was built.
+    """
+
+    name: str
+    outcome: OutcomeName | None = None
+    fresh: bool = False
+    errors: int = 0
+    working: bool = False
+    problem: str = ""
+    key: str | None = None
+    from_store: bool = False
+    seconds: float = 0.0
+    products: dict[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Unit:
     """A unit's state.
@@ -58,7 +78,7 @@ class Unit:
     one by an emulator, `verifying` says that one runs or waits, and `unverified` why there is none. `slow` says that it
     is being compiled for far longer than usual, and with which flags; `waits_for` says what its compile waits
     for. `profiled_at`: when a profile from a device was taken or imported last (Unix seconds), null if not since the
-    daemon has started.
+    daemon has started. `toolchains`: with each of `[toolchain] also`.
     """
 
     kind: Literal["unit"] = "unit"
@@ -92,6 +112,7 @@ class Unit:
     slow: str = ""
     waits_for: str = ""
     profiled_at: float | None = None
+    toolchains: tuple[UnitToolchain, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
@@ -182,7 +203,7 @@ class BuildLine:
     """A line of a build's answer: `start` (the units), then `unit` for each as it settles, then `done`.
 
     `problem` on `unit`: why it has no result (`cancelled`, `removed`). `seq` on `done`: the number of the
-    last event that led to this state.
+    last event that led to this state. `toolchains` on `unit`: with each toolchain that was asked for.
     """
 
     event: Literal["start", "unit", "done", "heartbeat"]
@@ -192,6 +213,7 @@ class BuildLine:
     id: str | None = None
     problem: str | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
+    toolchains: tuple[UnitToolchain, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +248,8 @@ class FarmStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """The daemon itself. `precompiling`: it makes precompiled headers in the background, or checks which are needed."""
+    """The daemon itself. `precompiling`: it makes precompiled headers in the background, or checks which are needed.
+    `other_toolchains`: units by outcome with each of `[toolchain] also`."""
 
     version: str
     pid: int
@@ -246,3 +269,4 @@ class Status:
     toolchain: str | None
     warnings: dict[str, str]
     farm: FarmStatus | None = None
+    other_toolchains: dict[str, dict[str, int]] = field(default_factory=dict)

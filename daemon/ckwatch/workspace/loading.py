@@ -52,7 +52,8 @@ class Workspace:
     search path, the built-in templates last. `files` are the files that were read. `diagnostics` are sorted by file
     and place. `writers` are those whose files are used. `kernel_names` are the kernels' names by the paths of their
     files, also of kernels that are left out. `flags` are those of `[compile]` with their places,
-    its defines last. `spaces` are the sweeps to tune, by kernel.
+    its defines last. `spaces` are the sweeps to tune, by kernel. `also` are the places of the names in `[toolchain]
+    also`.
     """
 
     root: Path
@@ -65,6 +66,7 @@ class Workspace:
     kernel_names: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[GivenFlag, ...] = field(default=())
     spaces: Mapping[str, tuple[SweepPlan, ...]] = field(default_factory=dict)
+    also: tuple[Span, ...] = ()
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -180,6 +182,7 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     order = {file: index for index, file in enumerate(files)}
     diagnostics.sort(key=lambda one: (order.get(one.span.path, 0), one.span.start, one.span.end))
     flags = _flags(problems, settings, root)
+    also = (problems.document.span_of(("toolchain", "also", index)) for index in range(len(settings.toolchain.also)))
     return Workspace(
         root,
         settings,
@@ -191,6 +194,7 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
         names,
         flags,
         {one.kernel.name: one.spaces for one in kernels if one.spaces and one.kernel in chosen and one.kernel},
+        tuple(also),
     )
 
 

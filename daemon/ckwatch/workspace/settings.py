@@ -220,6 +220,12 @@ class ToolchainSection(Section):
     ck: Folder | None = Field(None, description="the folder that holds `ck/`")
     ck_tile: Folder | None = Field(None, description="the folder that holds `ck_tile/`")
     clangd: Program | None = Field(None, description="the program that answers questions about C++ in templates")
+    also: list[Argument] = Field(
+        [], description="more toolchains that units are checked with in the background: names or folders"
+    )
+    also_build: bool = Field(
+        False, description="compile units whole with those, instead of analyzing them without making code"
+    )
 
 
 class CompileSection(Section):

@@ -39,7 +39,7 @@ BELOW = b"below "
 
 PROGRAM_KEYS = (
     *(("compile", "flags"), ("toolchain", "rocm"), ("toolchain", "ck"), ("toolchain", "ck_tile")),
-    ("toolchain", "clangd"),
+    *(("toolchain", "clangd"), ("toolchain", "also")),
     *(("bench", "launcher"), ("bench", "worker"), ("store", "folder")),
     *(("store", "shared"), ("farm", "scheduler"), ("farm", "cluster"), ("farm", "hosts"), ("farm", "options")),
     ("farm", "certificates"),

@@ -30,6 +30,7 @@ COLUMNS = (
     Column(key="shape", title="on", width=120),
     Column(key="resources", title="code object", width=380),
     Column(key="verification", title="verified", width=240),
+    Column(key="toolchains", title="other toolchains", width=200),
     Column(key="cause", title="because", width=300),
 )
 
@@ -62,6 +63,7 @@ def unit_cells(row: UnitRow) -> dict[str, Cell]:
         "shape": "" if best is None else f"{best.shape}, {best.cache}",
         "resources": row.headline,
         "verification": row.verification,
+        "toolchains": row.toolchains,
         "cause": row.slow or row.cause,
     }
     return {key: value for key, value in cells.items() if value not in (None, "")}

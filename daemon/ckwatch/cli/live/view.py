@@ -22,7 +22,14 @@ from ckwatch.checks.places import ReadLine
 from ckwatch.cli.diagnostic_text import count_summary, format_diagnostic
 from ckwatch.cli.live.board import Board
 from ckwatch.model.amounts import clock, count, duration, elapsed
-from ckwatch.wire.figures_text import AT_WORK, figures_words, state_of, timing_words, verification_words
+from ckwatch.wire.figures_text import (
+    AT_WORK,
+    figures_words,
+    state_of,
+    timing_words,
+    toolchain_words,
+    verification_words,
+)
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.model.diagnostics import Diagnostic
@@ -101,6 +108,8 @@ def _cells(board: Board, unit: Unit, now: float, *, both: bool) -> tuple[str, st
         why.append(count(unit.warnings, "warning"), style="yellow")
     if state == "not built":
         return state, "", why
+    if others := toolchain_words((one.name, one.outcome, one.working) for one in unit.toolchains):
+        why.append((", " if why else "") + others)
     if verified := verification_words(unit):
         why.append((", " if why else "") + verified)
     words = timing_words(unit)

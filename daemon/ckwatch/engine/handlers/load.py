@@ -22,6 +22,7 @@ from ckwatch.core.events import (
     ViewOverrides,
 )
 from ckwatch.engine.build_tools import BuildTools, default_jobs
+from ckwatch.engine.workspace_toolchains import WorkspaceToolchains
 from ckwatch.model.delays import LOAD, URGENT_LOAD_WAIT
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.emulated_archs import EMULATED_ARCHS
@@ -44,6 +45,7 @@ class ViewLoader:
         self._kernels: dict[tuple[int, tuple[str, ...]], KernelUnits] = {}
         self._native: dict[Language, str | None] = {}
         self._gpu_archs: frozenset[str] | None = None
+        self.toolchains = WorkspaceToolchains(tools)
         self.workspaces: dict[str, Workspace] = {}
 
     async def run(self, effect: Load) -> LoadFinished:
@@ -80,6 +82,7 @@ class ViewLoader:
                 cuda = any(language_of(kernel.template) is Language.CU for kernel in workspace.kernels)
                 self._tools.configure(workspace.settings, root=workspace.root, cuda=cuda)
             diagnostics = list(workspace.diagnostics)
+            toolchains = self.toolchains.policy_of(workspace, diagnostics, anew=scope == MAIN)
             used: dict[tuple[int, tuple[str, ...]], KernelUnits] = {}
             kernels = []
             for kernel in workspace.kernels:
@@ -108,6 +111,7 @@ class ViewLoader:
                 self._verification(workspace),
                 workspace.settings.compile.advice,
                 workspace.settings.daemon.build != "wanted",
+                toolchains,
             )
 
     def is_outdated(self) -> bool:

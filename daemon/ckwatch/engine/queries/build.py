@@ -12,6 +12,7 @@ import anyio
 from anyio import CancelScope, to_thread
 from anyio.streams.memory import MemoryObjectSendStream
 
+from ckwatch.checks.other_toolchains import of_toolchain
 from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.core.effects import Notify
@@ -20,6 +21,7 @@ from ckwatch.core.events import (
     ArtifactsLost,
     BuildRequested,
     CancelRequested,
+    CheckWithDropped,
     CompileFacts,
     MeasureDropped,
     RequestDropped,
@@ -109,6 +111,7 @@ class FollowedBuilds:
         names = await self._lookup.names(client or MAIN, patterns)
         timed = [name for name in names if (unit := state.seen(client or MAIN, name)) and unit.timing.requested]
         verified = [name for name in names if (unit := state.seen(client or MAIN, name)) and unit.verification.request]
+        checked = [name for name in names if (unit := state.seen(client or MAIN, name)) and unit.toolchains.requested]
         stopped: dict[str, None] = {}
         scopes = [client] if client else [MAIN, *(view.name for view in state.client_views)]
         meant = {unit.key: unit.unit for scope in scopes for unit in self._meant(scope, patterns)}
@@ -117,6 +120,9 @@ class FollowedBuilds:
             stopped |= dict.fromkeys(here)
             if here:
                 await self._loop.post(CancelRequested(scope, frozenset(here), at=time.time()))
+        if checked:
+            dropped = CheckWithDropped(tuple(checked), everything=True, scope=client or MAIN, at=time.time())
+            await self._loop.post(dropped)
         if timed:
             await self._loop.post(MeasureDropped(tuple(timed), everything=True, scope=client or MAIN, at=time.time()))
         if verified:
@@ -124,7 +130,7 @@ class FollowedBuilds:
         beside = self._side_work.cancel(meant.__contains__)
         if client is None:
             beside += self._background_pch.cancel({(unit.kernel.name, unit.arch) for unit in meant.values()})
-        return list(stopped | dict.fromkeys([*timed, *verified, *beside]))
+        return list(stopped | dict.fromkeys([*timed, *verified, *checked, *beside]))
 
     def _meant(self, scope: str, patterns: Sequence[str] | None) -> list[UnitState]:
         state = self._loop.state
@@ -187,7 +193,8 @@ class FollowedBuilds:
             build.send.close()
             return
         unit = self._loop.state.seen(build.scope, notification.unit)
-        diagnostics = () if unit is None else unit.diagnostics
+        main = self._loop.state.toolchains.main
+        diagnostics = () if unit is None else of_toolchain(unit.diagnostics, main)
         if build.check_only and unit is not None and unit.render.facts is not None:
             diagnostics = (*unit.render.facts.diagnostics, *unit.advice_diagnostics)
         line = BuildLine(

@@ -14,7 +14,7 @@ import anyio
 from anyio import CancelScope
 from anyio.streams.memory import MemoryObjectSendStream
 
-from ckwatch.core.events import MeasureDropped, VerifyDropped
+from ckwatch.core.events import CheckWithDropped, MeasureDropped, VerifyDropped
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.build import FollowedBuilds
 from ckwatch.model.errors import plain_errors
@@ -27,7 +27,7 @@ SKIPPED = "an instance rule refuses it, and its sweep skips it"
 REMOVED = "it was removed"
 CHANGED = "it was edited or cancelled meanwhile"
 
-Line = TypeVar("Line", BenchLine, VerifyLine)
+Line = TypeVar("Line", BenchLine, VerifyLine, BuildLine)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,7 +62,7 @@ Request = TypeVar("Request", bound=FollowedRequest[Any])
 class FollowedWork(Generic[Request]):
     """The requests of one kind that are followed now. `dropped` is posted for what is pending when one is left."""
 
-    dropped: type[MeasureDropped | VerifyDropped]
+    dropped: type[MeasureDropped | VerifyDropped | CheckWithDropped]
 
     def __init__(self, loop: EngineLoop, builds: FollowedBuilds) -> None:
         self._loop = loop

@@ -76,6 +76,10 @@ class StatusQueries:
             toolchain=None if compiler is None else compiler.toolchain.clang_version,
             warnings=shown.warnings,
             farm=self._farm.status(len(state.on_farm)),
+            other_toolchains={
+                one.name: dict(Counter(found.outcome.value for unit in units if (found := unit.with_toolchain(one))))
+                for one in state.toolchains.others
+            },
         )
 
     async def workspace(self, client: str | None) -> WorkspaceDetail:
