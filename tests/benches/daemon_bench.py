@@ -76,6 +76,8 @@ class Bench:
         self.store = folder / "store"
         self.history = folder / "history.sqlite"
         self.emulator = FakeEmulator()
+        self.others: dict[Path | None, BenchToolchain] = {}
+        """Toolchains that are found where their folders are named."""
         script = folder / "hipcc"
         self.toolchain = BenchToolchain(
             script, script, script, roots={"fake": self.header.parent}, include_folders=(self.header.parent,)
@@ -144,7 +146,7 @@ class Bench:
     async def open(self, launch: Launcher = run_process) -> AsyncIterator[Daemon]:
         """A daemon on the workspace, with one process that renders; `launch` starts its compilers."""
         await anyio.to_thread.run_sync(trust, self.root)
-        find = cast("Callable[..., Toolchain]", lambda _choice, _environment: self.toolchain)
+        find = cast("Callable[..., Toolchain]", lambda choice, _: self.others.get(choice.rocm, self.toolchain))
         async with open_engine(
             self.root, environment={}, launch=launch, find_toolchain=find, history=self.history, emulate=self.emulator,
             render_workers=1,

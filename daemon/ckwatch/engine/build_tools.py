@@ -17,14 +17,15 @@ from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
 from ckwatch.compile.store.entries import Artifact, verified
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.toolchain.discover import discover
-from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.compile.toolchain.model import Toolchain, ToolchainChoice
+from ckwatch.compile.toolchain.named import chosen_by_name
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.core.events import HeaderFacts
 from ckwatch.engine.render_pool import RenderPool
 from ckwatch.model.errors import ToolchainError
 from ckwatch.render.cache import prune
 from ckwatch.system.async_processes import Launcher, run_process
-from ckwatch.workspace.settings import Settings, ToolchainSection
+from ckwatch.workspace.settings import Settings
 
 if TYPE_CHECKING:
     from ckwatch.compile.background_pch import LadderOf
@@ -36,7 +37,7 @@ HEADER_SETS_KEPT = 500
 SHARING_LIMIT_S = 20.0
 """How long the end waits for what was compiled last to be shared."""
 
-FindToolchain = Callable[[ToolchainSection, Mapping[str, str]], Toolchain]
+FindToolchain = Callable[[ToolchainChoice, Mapping[str, str]], Toolchain]
 """Raises ToolchainError when there is none."""
 
 
@@ -69,10 +70,11 @@ class BuildTools:
     """Called from any thread with what keeps the shared store from being used, in a sentence; None when nothing
         does any more."""
 
-    def configure(self, settings: Settings, *, root: Path | None = None, cuda: bool = False) -> None:
+    def configure(self, settings: Settings, *, root: Path | None = None, cuda: bool = False, called: str = "") -> None:
         """Find the compiler and open the store; for a thread, one call at a time.
 
-        `root` is the workspace's folder. `cuda`: without a HIP compiler, nvcc alone will do.
+        `root` is the workspace's folder. `cuda`: without a HIP compiler, nvcc alone will do. `called`: the name or
+        folder of another toolchain than that of the settings.
         """
         folder = settings.store.folder or default_folder()
         store = self._stores.get(folder)
@@ -81,7 +83,10 @@ class BuildTools:
         store.size_limit_bytes = settings.store.size_limit_bytes
         self._share(settings.store.shared)
         try:
-            found = self._find_toolchain(settings.toolchain, self._environment)
+            choice: ToolchainChoice = settings.toolchain
+            if called:
+                choice = chosen_by_name(called, choice, self._environment, folder=root)
+            found = self._find_toolchain(choice, self._environment)
             toolchain: Toolchain | NvccToolchain = replace(found, workspace=root)
         except ToolchainError as error:
             nvcc = self._nvcc_alone() if cuda else None
