@@ -80,7 +80,8 @@ class Bench:
         self.store = folder / "store"
         self.history = folder / "history.sqlite"
         self.emulator = FakeEmulator()
-        self.others: dict[Path, BenchToolchain] = {}
+        self.others: dict[Path | None, BenchToolchain] = {}
+        """Toolchains that are found where their folders are named."""
         script = folder / "hipcc"
         self.toolchain = BenchToolchain(
             script, script, script, roots={"fake": self.header.parent}, include_folders=(self.header.parent,)
@@ -149,9 +150,7 @@ class Bench:
     async def open(self, launch: Launcher = run_process) -> AsyncIterator[Daemon]:
         """A daemon on the workspace, with one process that renders; `launch` starts its compilers."""
         await anyio.to_thread.run_sync(trust, self.root)
-        find = cast(
-            "Callable[..., Toolchain]", lambda choice, _environment: self.others.get(choice.rocm, self.toolchain)
-        )
+        find = cast("Callable[..., Toolchain]", lambda choice, _: self.others.get(choice.rocm, self.toolchain))
         async with open_engine(
             self.root, environment={}, launch=launch, find_toolchain=find, history=self.history, emulate=self.emulator,
             render_workers=1,

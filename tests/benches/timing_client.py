@@ -20,6 +20,7 @@ from ckwatch.model.timings import Timing
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, TimingDetail
 from ckwatch.wire.imported_timings import ImportedTiming, TimingsImport
 from ckwatch.wire.state import Status, Unit, WorkspaceDetail
+from ckwatch.wire.unit_changes import UnitChange, UpgradeLine
 from ckwatch.wire.verification import VerifyLine
 from fakes.fake_engine import unit_of
 from fakes.fake_imported_timings import imported_file
@@ -37,6 +38,7 @@ class TimingClient:
         self.lines: list[BenchLine] = []
         self.verified: tuple[VerifyLine, ...] = ()
         """Between `start` and `done`."""
+        self.changes: list[UnitChange] = []
         self.found = Devices(devices=())
         self.ranked: list[RankedTiming] = []
         self.compared: list[Compared] = []
@@ -117,6 +119,19 @@ class TimingClient:
             for line in self.verified:
                 yield line
             yield VerifyLine(event="done")
+
+        yield lines()
+
+    @asynccontextmanager
+    async def upgrading(self, *patterns: str, to: str, verify: bool) -> AsyncIterator[AsyncIterator[UpgradeLine]]:
+        self._ask("upgrade", patterns, to, verify)
+
+        async def lines() -> AsyncIterator[UpgradeLine]:
+            yield UpgradeLine(event="start", units=len(self.there), before="ROCm 7.2.4 at /a", after="ROCm 7.14 at /b")
+            for change in self.changes:
+                yield UpgradeLine(event="stage", unit=change.unit, text="compiling with the other toolchain")
+                yield UpgradeLine(event="unit", unit=change.unit, change=change)
+            yield UpgradeLine(event="done")
 
         yield lines()
 

@@ -33,6 +33,7 @@ from ckwatch.model import self_test as names_of_assumptions
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices
+from ckwatch.wire.unit_changes import UnitOutcome, unit_change
 from ckwatch.wire.verification import VerifyLine
 from ckwatch.workspace.trust import trust
 from cli.test_inspect import UNIT_INSPECTING
@@ -41,6 +42,7 @@ from codeobject.test_profile import figures, product_profile, profile_with
 from engine.code_workspace import CodeBench
 from fakes.fake_verifications import finding_of, unit_verification, verification_of
 from fakes.tuning_stand_in import TunedWorkspace, workspace
+from helpers.kernel_reports import kernel, report
 
 PROFILE = Path(__file__).parents[1] / "data" / "profiles" / "pc_sampling_host_trap.csv"
 PAGE = Path(__file__).parents[2] / "docs/json.md"
@@ -259,6 +261,18 @@ def test_verifications(reader: Reader, tmp_path: Path, monkeypatch: pytest.Monke
     )
     reader.run("verify", status=1)
     assert reader.seen == {"VerifyStarted", "VerifyStage", "VerifiedUnit", "VerifySummary"}
+
+
+def test_upgrades(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = TimingClient(tmp_path, A, B)
+    reader.dependencies["connected"] = connecting_to(client)
+    monkeypatch.chdir(tmp_path)
+    built = UnitOutcome(outcome="built", report=report(kernel()), verification=verification_of())
+    client.changes = [unit_change(B, built, built), unit_change(A, built, UnitOutcome(outcome="failed", problem="no"))]
+    *_, summary = reader.run("upgrade", "--to", "newer", status=1)
+    assert client.asked[-1] == ("upgrade", (), str(tmp_path / "newer"), True)
+    assert summary["verdicts"] == {"broken": 1, "same": 1}
+    assert reader.seen == {"UpgradeStarted", "UpgradeStage", "UpgradedUnit", "UpgradeSummary"}
 
 
 def test_the_daemon_and_the_environment(

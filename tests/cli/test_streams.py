@@ -25,6 +25,7 @@ COMMANDS = {
     "build": ["build"],
     "bench": ["bench", "--devices"],
     "verify": ["verify"],
+    "upgrade": ["upgrade", "--to", "nowhere"],
     "history": ["history", UNIT],
     "compare": ["compare", UNIT, "previous"],
     "best": ["best", "k"],
@@ -62,6 +63,7 @@ SILENT = {
     "rank": "there is no such shape",
     "profile": "it is not built",
     "tune": "it has no shape",
+    "upgrade": "there is no such toolchain",
 }
 """Commands that say in this workspace on stderr why they print nothing."""
 

@@ -9,6 +9,7 @@ from benches.client_bench import Bench
 from ckwatch.client import Client, DaemonGoneError
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, UntrustedError
 from ckwatch.wire.state import BuildLine
+from ckwatch.wire.unit_changes import UnitOutcome, UpgradeLine, unit_change
 from fakes.fake_engine import unit_of
 from fakes.fake_verifications import verification_of
 
@@ -259,6 +260,14 @@ async def test_a_verification(client: Client, daemon: Bench) -> None:
     async with client.verifying(force=True) as lines:
         assert [line.event async for line in lines] == ["unit", "done"]
     assert daemon.engine.of("verify") == [(None, ["gemm"], False), (None, None, True)]
+
+
+async def test_an_upgrade(client: Client, daemon: Bench) -> None:
+    built = UnitOutcome(outcome="built")
+    daemon.engine.upgrade_lines = [UpgradeLine(event="unit", change=unit_change(ONE, built, built))]
+    (change,) = await client.upgrade("gemm", to="/opt/rocm", verify=False)
+    assert (change.unit, change.verdict) == (ONE, "same")
+    assert daemon.engine.of("upgrade") == [(None, ["gemm"], "/opt/rocm", False)]
 
 
 async def test_the_calibration(client: Client) -> None:

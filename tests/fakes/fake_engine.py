@@ -57,6 +57,7 @@ from ckwatch.wire.messages import (
     ViewRequest,
 )
 from ckwatch.wire.state import BuildLine, Change, File, Snapshot, Status, Unit, Workspace, WorkspaceDetail
+from ckwatch.wire.unit_changes import UpgradeLine
 from ckwatch.wire.verification import VerifyLine
 from fakes.fake_benchmarks import UNIT, timing_of
 from fakes.fake_imported_timings import imported_file, imported_timing
@@ -258,10 +259,12 @@ class FakeEngine:
         self.verify_lines: list[VerifyLine] = [
             VerifyLine(event="unit", unit=UNIT, outcome="built", result=unit_verification())
         ]
+        self.upgrade_lines: list[UpgradeLine] = []
         own: Answers = answers(
             UnitQuestions.building.answered_by(self.build),
             UnitQuestions.bench.answered_by(self.bench),
             UnitQuestions.verifying.answered_by(self.verify),
+            UnitQuestions.upgrading.answered_by(self.upgrade),
             UnitQuestions.time_trace.answered_by(self.time_trace),
         )
         self.answers: dict[AnyEndpoint, Callable[..., Any]] = {
@@ -424,6 +427,14 @@ class FakeEngine:
     ) -> AsyncIterator[AsyncIterator[VerifyLine]]:
         self._ask("verify", client, patterns, *shapes, force)
         async with self._followed(self.verify_lines, VerifyLine(event="done")) as lines:
+            yield lines
+
+    @asynccontextmanager
+    async def upgrade(
+        self, client: str | None, patterns: list[str] | None, to: str, *, verify: bool
+    ) -> AsyncIterator[AsyncIterator[UpgradeLine]]:
+        self._ask("upgrade", client, patterns, to, verify)
+        async with self._followed(self.upgrade_lines, UpgradeLine(event="done")) as lines:
             yield lines
 
     @asynccontextmanager

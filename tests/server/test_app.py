@@ -160,6 +160,7 @@ def test_every_route_has_a_row() -> None:
         "building",
         "bench",
         "verifying",
+        "upgrading",
         "time_trace",
         "isa",
         "profile",

@@ -37,6 +37,7 @@ from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, S
 from ckwatch.wire.imported_timings import ImportedTiming, TimingsImport
 from ckwatch.wire.messages import PassTime, RenderedText
 from ckwatch.wire.state import Cause, Change, Status, Unit, UnitToolchain
+from ckwatch.wire.unit_changes import ChangeSummary, UnitChange
 
 
 @dataclass
@@ -344,6 +345,20 @@ OUTPUT: dict[str, tuple[type, ...]] = {
     "build": (_BUILD_STARTED, _BUILT_UNIT, _FILE, _BUILD_SUMMARY),
     "bench": _BENCH,
     "verify": _VERIFY,
+    "upgrade": (
+        _answer(
+            "UpgradeStarted", "The first line: how many units are compared, and the names of both toolchains.",
+            event=_START, units=int, before=str, after=str,
+        ),
+        _event(
+            Literal["stage"], "UpgradeStage", "Progress on a unit, which `text` names.", unit=str, text=str
+        ),
+        _event(Literal["unit"], "UpgradedUnit", "A unit with both toolchains.", UnitChange),
+        _event(
+            _SUMMARY, "UpgradeSummary", "The last line. Nothing is measured: times are predictions.", ChangeSummary,
+            exit_status=int,
+        ),
+    ),
     "tune": _TUNE,
     "history": (
         _answer(

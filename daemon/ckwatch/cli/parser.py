@@ -415,6 +415,20 @@ BUILDING = (
         "2 if it cannot be verified, 3 if all is right but for results without a reference to compare them with.",
     ),
     command(
+        "upgrade",
+        "Show what another toolchain or Composable Kernel would change",
+        PATTERNS,
+        value("--to", "TOOLCHAIN", "a ROCm tree, or a folder of Composable Kernel's headers", required=True),
+        flag("--no-verify", "compile and compare only, without the emulator"),
+        Alternatives(
+            flag("--json", "print one JSON object per line"),
+            flag("--markdown", "print Markdown that fits a pull request's comment"),
+        ),
+        *DAEMON,
+        more="Units are built with both toolchains, into the store and nowhere else. Exit status 1 if a unit no longer "
+        "compiles, has a wrong result or spills more registers, 2 if one cannot be compared here.",
+    ),
+    command(
         "emulate",
         "Run a program that uses HIP without a GPU",
         choice("--arch", EMULATED_ARCHS, "which GPU (default: gfx942)", "gfx942"),

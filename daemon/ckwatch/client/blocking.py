@@ -371,6 +371,7 @@ class SyncClient(WorkspaceQuestions, UnitQuestions, TimingQuestions, SyncAsker):
     tuning_runs = _Method(Client.tuning_runs)
     tuning_record = _Method(Client.tuning_record)
     verify = _Method(Client.verify)
+    upgrade = _Method(Client.upgrade)
     readers_of = _Method(Client.readers_of)
     stop = _Method(Client.stop)
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ckwatch.tuning.results import TuningRecord, TuningRun
     from ckwatch.tuning.runner import Tuning
     from ckwatch.wire.state import Change, Status, Unit
+    from ckwatch.wire.unit_changes import UnitChange
     from ckwatch.wire.verification import UnitVerification
 
 
@@ -348,6 +349,13 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         too, with the reason. Being cancelled cancels what no other client waits for."""
         async with self.verifying(*patterns, shapes=shapes, force=force) as lines:
             return [line.result async for line in lines if line.result is not None]
+
+    async def upgrade(self, *patterns: str, to: str, verify: bool = True) -> list[UnitChange]:
+        """What would change for units with another toolchain, in the order of the kernel files; as `upgrading`, and
+        waits. `ckwatch.wire.unit_changes.change_summary` sums up."""
+        async with self.upgrading(*patterns, to=to, verify=verify) as lines:
+            found = {line.change.unit: line.change async for line in lines if line.change is not None}
+        return [found.pop(unit.id) for unit in await self.units(*patterns) if unit.id in found] + list(found.values())
 
     # The words of templates and files.
 

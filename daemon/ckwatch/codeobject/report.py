@@ -87,12 +87,13 @@ class MainLoop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelReport:
-    """One kernel. `loop` None: none was found, `notes` say why."""
+    """One kernel. `loop` None: none was found, `notes` say why. `code_bytes`: its instructions, None if not known."""
 
     resources: KernelResources
     occupancy: Occupancy | None
     loop: MainLoop | None = None
     notes: tuple[str, ...] = ()
+    code_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

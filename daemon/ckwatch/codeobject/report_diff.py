@@ -61,6 +61,7 @@ FIGURES = (
     KernelFigure("kernarg", lambda kernel: kernel.resources.kernarg_bytes, " B", more_is_worse=None),
     KernelFigure("occupancy", _in_occupancy(lambda found: found.waves_per_simd), more_is_worse=False),
     KernelFigure("limited by", _in_occupancy(lambda found: str(found.limited_by)), more_is_worse=None),
+    KernelFigure("code size", lambda kernel: kernel.code_bytes, " B", more_is_worse=None),
     KernelFigure(
         "loop instructions", _in_loop(lambda loop: sum(loop.mix.values()) if loop.mix else None), more_is_worse=None
     ),

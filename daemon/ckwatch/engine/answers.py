@@ -28,6 +28,7 @@ from ckwatch.engine.queries.time_trace import TimeTraceQuery
 from ckwatch.engine.queries.toolchain_builds import FollowedToolchainBuilds
 from ckwatch.engine.queries.unit import UnitQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
+from ckwatch.engine.queries.upgrade import UpgradeQuery
 from ckwatch.engine.queries.verifications import FollowedVerifications
 from ckwatch.questions import clients, timings, units, workspace
 from ckwatch.questions.table import Answers, answers
@@ -66,6 +67,7 @@ class Daemon:
     profiles: ProfileQueries
     device_profiles: DeviceProfileQueries
     advice: AdviceQuery
+    upgrades: UpgradeQuery
 
     @cached_property
     def answers(self) -> Answers:
@@ -109,6 +111,7 @@ class Daemon:
             Units.cancel.answered_by(self.builds.cancel),
             Units.bench.answered_by(self.benchmarks.bench),
             Units.verifying.answered_by(self.verifications.verify),
+            Units.upgrading.answered_by(self.upgrades.upgrade),
             Timings.devices.answered_by(self.benchmarks.devices),
             Timings.timings.answered_by(self.benchmarks.timings),
             Timings.timing.answered_by(self.benchmarks.timing),

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -73,6 +73,7 @@ from ckwatch.engine.queries.time_trace import TimeTraceQuery
 from ckwatch.engine.queries.toolchain_builds import FollowedToolchainBuilds
 from ckwatch.engine.queries.unit import UnitQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
+from ckwatch.engine.queries.upgrade import UpgradeQuery
 from ckwatch.engine.queries.verifications import FollowedVerifications
 from ckwatch.engine.side_work import SideWork
 from ckwatch.engine.timings_to_wire import record_to_wire
@@ -136,7 +137,8 @@ async def open_engine(
     await to_thread.run_sync(require_trusted, root)
     with young_only():
         workers = render_workers or min(WORKERS, len(os.sched_getaffinity(0)))
-        tools = BuildTools(environment, workers, launch, find_toolchain)
+        make_tools = partial(BuildTools, environment, workers, launch, find_toolchain)
+        tools = make_tools()
         state = State(renders=workers * RENDERS_PER_WORKER, units_at_once=UNITS_AT_ONCE, root=str(root))
         recorder = HistoryRecorder(history or database_path(root, environment), state)
         loop = EngineLoop(state)
@@ -160,7 +162,7 @@ async def open_engine(
                 names = [unit.id for kernel in view_loader.kernels() for unit in kernel.units]
                 state.remembered_figures = await to_thread.run_sync(remembered_figures, names, recorder.artifacts)
             await recorder.note_start(os.getpid(), __version__)
-            daemon = parts.daemon(log_file)
+            daemon = parts.daemon(log_file, make_tools)
             async with plain_errors(), anyio.create_task_group() as tasks:
                 tasks.start_soon(loop.run, parts.handlers)
                 tasks.start_soon(collect_when_idle, lambda: state.busy)
@@ -243,7 +245,7 @@ class _Parts:
         loop.on_unit_removed = self.renders.text_cache.drop
         loop.on_files_changed = snapshot.reset  # or a look-up would take a header for what it was
 
-    def daemon(self, log_file: Path | None) -> Daemon:
+    def daemon(self, log_file: Path | None, make_tools: Callable[[], BuildTools]) -> Daemon:
         """The queries and requests."""
         loop, tools, view_loader, renders = self._loop, self._tools, self.view_loader, self.renders
         lookup, sent, side_work = self._lookup, self.sent, self._side_work
@@ -278,6 +280,7 @@ class _Parts:
             ),
             device_profiles=device_profiles,
             advice=AdviceQuery(loop, lookup),
+            upgrades=UpgradeQuery(loop, tools, make_tools, view_loader, self._verify, self.farm, lookup, side_work),
         )
 
     async def _devices_found(self, devices: tuple[DeviceFacts, ...]) -> None:

@@ -71,10 +71,11 @@ class BuildTools:
     """Called from any thread with what keeps the shared store from being used, in a sentence; None when nothing
         does any more."""
 
-    def configure(self, settings: Settings, *, root: Path | None = None, cuda: bool = False) -> None:
+    def configure(self, settings: Settings, *, root: Path | None = None, cuda: bool = False, called: str = "") -> None:
         """Find the compiler and open the store; for a thread, one call at a time.
 
-        `root` is the workspace's folder. `cuda`: without a HIP compiler, nvcc alone will do.
+        `root` is the workspace's folder. `cuda`: without a HIP compiler, nvcc alone will do. `called`: the name or
+        folder of another toolchain than that of the settings.
         """
         folder = settings.store.folder or default_folder()
         store = self._stores.get(folder)
@@ -83,7 +84,10 @@ class BuildTools:
         store.size_limit_bytes = settings.store.size_limit_bytes
         self._share(settings.store.shared)
         try:
-            found = self._find_toolchain(settings.toolchain, self._environment)
+            choice: ToolchainChoice = settings.toolchain
+            if called:
+                choice = chosen_by_name(called, choice, self._environment, folder=root)
+            found = self._find_toolchain(choice, self._environment)
             toolchain: Toolchain | NvccToolchain = replace(found, workspace=root)
         except ToolchainError as error:
             nvcc = self._nvcc_alone() if cuda else None

@@ -130,7 +130,18 @@ class Argument:
 
 
 _TYPES_IN = (
-    *("schema", "state", "language", "messages", "benchmarks", "imported_timings", "verification", "cpp", "analysis"),
+    *(
+        "schema",
+        "state",
+        "language",
+        "messages",
+        "benchmarks",
+        "imported_timings",
+        "verification",
+        "cpp",
+        "analysis",
+        "unit_changes",
+    ),
 )
 """Modules of `ckwatch.wire` in which a name is looked up, those first that load little."""
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ckwatch.wire.messages import Artifact, PlannedUnit, RenderedText, Run, TimeTrace, UnitDetail
     from ckwatch.wire.schema import Count, Name, PartName
     from ckwatch.wire.state import BuildLine, Unit
+    from ckwatch.wire.unit_changes import UpgradeLine
     from ckwatch.wire.verification import UnitVerification, VerifyLine
 
 
@@ -178,4 +179,13 @@ class UnitQuestions:
 
         Leaving the context before the end cancels what no other client waits for. `shapes`: names of shapes, or sizes
         (`M=64,N=64,K=128`), on which alone they are executed. `force` executes again what is known.
+        """
+
+    @follow("/upgrades", action="upgrade", operation="upgrade")
+    def upgrading(self, *patterns: Pattern, to: Name, verify: bool = True) -> UpgradeLine:
+        """Build units with the present toolchain and with another: lines `start`, `stage`, `unit` with what would
+        change, `done`.
+
+        `to`: a ROCm tree, or a folder of Composable Kernel's headers. What is built goes to the store and nowhere else.
+        Leaving the context before the end stops it. `verify`: have an emulator execute what was built.
         """

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ckwatch.checks.class_templates import CkParameter, class_templates
 from ckwatch.checks.device_code.masked_text import closing, masked
 from ckwatch.cli.imports.cpp_program import arguments_of
 from ckwatch.cli.imports.source_text import elements, one_line
@@ -21,20 +22,6 @@ DEVICE = "ck/tensor_operation/gpu/device"
 ELEMENT = "ck/tensor_operation/gpu/element"
 _MAKE = "MakeArgumentPointer"
 _LEVELS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class CkParameter:
-    """A template parameter: its kind (`typename`, `index_t`, `bool`, an enumeration), name and default."""
-
-    kind: str
-    name: str
-    default: str | None
-
-    @property
-    def is_type(self) -> bool:
-        """Return True for a type."""
-        return self.kind in ("typename", "class")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,25 +136,11 @@ def _in_terms(text: str, given: dict[str, str]) -> str:
 def _class_templates(text: str, header: str, name: str) -> Iterator[ClassTemplate]:
     """The primary class templates of this name."""
     code = masked(text)
-    for found in re.finditer(rf"\b(?:struct|class)\s+{re.escape(name)}\s*(?::(?!:)|\{{)", code):
-        start = code.rfind("template", 0, found.start())
-        opening = code.find("<", start)
-        if start < 0 or opening < 0:
-            continue
-        end = closing(code, opening)
-        if end < 0 or not re.fullmatch(r"\s*", code[end + 1 : found.start()]):
-            continue
-        parameters = tuple(_template_parameter(one) for one in elements(code[opening + 1 : end]))
+    for parameters, found in class_templates(code, name):
         brace = code.find("{", found.end() - 1)
         base = code[found.end() : brace] if code[found.end() - 1] == ":" else ""
         base = re.sub(r"^\s*(?:public|virtual)\s+", "", base).strip()
         yield ClassTemplate(name, header, parameters, base, code[brace : closing(code, brace) + 1])
-
-
-def _template_parameter(text: str) -> CkParameter:
-    before, equals, default = text.partition("=")
-    words = before.split()
-    return CkParameter(" ".join(words[:-1]), words[-1], default.strip() if equals else None)
 
 
 def _make_argument(body: str) -> tuple[InterfaceArgument, ...] | None:

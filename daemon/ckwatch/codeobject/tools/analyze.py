@@ -109,7 +109,8 @@ class _Analysis:
         folder: Path,
     ) -> list[KernelReport]:
         """The kernels with the most code first."""
-        order = sorted(wanted, key=lambda resources: -_code_bytes(disassembled.get(resources.symbol)))
+        sizes = {symbol: sum(one.size for one in found.instructions) for symbol, found in disassembled.items()}
+        order = sorted(wanted, key=lambda resources: -sizes.get(resources.symbol, 0))
         loops = [
             await anyio.to_thread.run_sync(_loop_of, resources, disassembled.get(resources.symbol), self._arch)
             for resources in order
@@ -130,7 +131,13 @@ class _Analysis:
                     matrix_use=prediction.matrix_use,
                 )
             reports.append(
-                KernelReport(resources=resources, occupancy=occupancy, loop=loop, notes=(*found.notes, *notes))
+                KernelReport(
+                    resources=resources,
+                    occupancy=occupancy,
+                    loop=loop,
+                    notes=(*found.notes, *notes),
+                    code_bytes=sizes.get(resources.symbol),
+                )
             )
         return reports
 
@@ -213,10 +220,6 @@ def _answers(finished: ProcessResult) -> bool:
 
 def _disassembled(wanted: Sequence[KernelResources], text: str) -> dict[str, DisassembledFunction]:
     return {function.symbol: function for function in functions(text, [each.symbol for each in wanted])}
-
-
-def _code_bytes(function: DisassembledFunction | None) -> int:
-    return 0 if function is None else sum(instruction.size for instruction in function.instructions)
 
 
 def _loop_of(resources: KernelResources, function: DisassembledFunction | None, arch: str) -> FoundLoop:

@@ -151,26 +151,40 @@ class VerifyRunner:
 
         Raises CkwatchError when the host cannot, LostArtifactError when the store lost the artifact.
         """
-        unit, artifact = effect.unit, effect.result.artifact
-        problem = why_not_emulated(unit)
+        problem = why_not_emulated(effect.unit)
         if problem:
             return VerifyFinished(effect.work, None, problem, at=time.time())
         if effect.known is not None:
             return await self._placed(effect, effect.known)
-        depths = (THOROUGH,) if effect.awaited else (VerificationDepth.ESSENTIAL, THOROUGH)
-        limit = self.settings.instruction_limit
-        plans = await to_thread.run_sync(_plans, unit, depths, effect.checked, limit)
-        found = None if effect.force else await to_thread.run_sync(self._read, artifact, plans)
-        if found is not None:
+        found, is_new = await self.verification_of(
+            effect.unit, effect.result, checked=effect.checked, awaited=effect.awaited, force=effect.force
+        )
+        if not is_new:
             return await self._placed(effect, found)
-        nice = 0 if effect.awaited else self._view_loader.workspace(MAIN).settings.compile.nice
+        return self._finished(effect, found, 0 if found.findings else effect.work.generation)
+
+    async def verification_of(
+        self, unit: Unit, result: CompileFacts, *, checked: bool, awaited: bool, force: bool = False
+    ) -> tuple[Verification, bool]:
+        """Return the verification of an artifact without the places of its findings, the kept one unless `force`; True
+        if it was executed now. `awaited`: a thorough one, without making way for other programs.
+
+        Raises CkwatchError when the host cannot, LostArtifactError when the store lost the artifact.
+        """
+        depths = (THOROUGH,) if awaited else (VerificationDepth.ESSENTIAL, THOROUGH)
+        limit = self.settings.instruction_limit
+        plans = await to_thread.run_sync(_plans, unit, depths, checked, limit)
+        found = None if force else await to_thread.run_sync(self._read, result.artifact, plans)
+        if found is not None:
+            return found, False
+        nice = 0 if awaited else self._view_loader.workspace(MAIN).settings.compile.nice
         key, plan = next(iter(plans.items()))
-        counted = None if effect.awaited else await to_thread.run_sync(self._to_count, unit, artifact)
-        found = await self._executed(unit, effect.result, plan.trials, effect.checked, limit, nice, counted)
+        counted = None if awaited else await to_thread.run_sync(self._to_count, unit, result.artifact)
+        found = await self._executed(unit, result, plan.trials, checked, limit, nice, counted)
         found = replace(found, depth=plan.depth)
         if found.is_final:
-            await to_thread.run_sync(self._keep, artifact, key, found)
-        return self._finished(effect, found, 0 if found.findings else effect.work.generation)
+            await to_thread.run_sync(self._keep, result.artifact, key, found)
+        return found, True
 
     async def verify_trials(self, unit: UnitState, result: CompileFacts, trials: Sequence[Trial]) -> Verification:
         """Verify single problems, with the places of findings as far as they are known; the result is not kept.

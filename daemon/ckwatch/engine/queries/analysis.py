@@ -26,11 +26,11 @@ from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import problem_of
+from ckwatch.model.kernels import Unit
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.timings import Timing
 from ckwatch.prediction.predict import (
     MeasuredPrediction,
-    PredictionTarget,
     calibrate,
     predict,
     target_of,
@@ -132,8 +132,13 @@ class AnalysisQueries:
         await self._loop.post(AnalyzeRequested(unit.key.scope, (unit.key.unit,), at=time.time()))
         limits = limits_of(report.arch)
         fresh = unit.built is result
-        target = target_of(unit.unit.arch) if fresh else None
-        shapes = () if target is None else await to_thread.run_sync(_predictions, unit, report, target)
+        shapes = (
+            ()
+            if not fresh
+            else await to_thread.run_sync(
+                shape_predictions, unit.unit, report, lambda shape: _measured_time(unit, shape)
+            )
+        )
         return Analysis(
             unit=unit.key.unit,
             artifact_key=result.key,
@@ -239,12 +244,21 @@ def _errors_of(unit: UnitState) -> list[str]:
     return [one.message for one in unit.diagnostics if one.severity is Severity.ERROR]
 
 
-def _predictions(unit: UnitState, report: CodeObjectReport, target: PredictionTarget) -> tuple[ShapePrediction, ...]:
+def shape_predictions(
+    unit: Unit,
+    report: CodeObjectReport,
+    measured: Callable[[str], tuple[float | None, str]] = lambda _shape: (None, ""),
+) -> tuple[ShapePrediction, ...]:
+    """Predictions for the shapes of a unit with this code object, beside what is `measured`; none for an arch without
+    known parts."""
+    target = target_of(unit.arch)
+    if target is None:
+        return ()
     found = []
-    for shape in unit.unit.kernel.shapes:
-        problem = problem_of(unit.unit.kernel.operation, shape, unit.unit.arch)
-        prediction = predict(report, unit.unit.instance.parameters, problem, target)
-        measured_us, device = _measured_time(unit, shape.name)
+    for shape in unit.kernel.shapes:
+        problem = problem_of(unit.kernel.operation, shape, unit.arch)
+        prediction = predict(report, unit.instance.parameters, problem, target)
+        measured_us, device = measured(shape.name)
         found.append(ShapePrediction(shape=shape.name, prediction=prediction, measured_us=measured_us, device=device))
     return tuple(found)
 
