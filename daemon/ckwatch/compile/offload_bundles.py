@@ -87,13 +87,15 @@ def device_code(path: Path, arch: str) -> bytes | None:
 
     Raises ValueError when the file is damaged.
     """
-    for section in (file := elf.ElfFile(read_file(path, BINARY_LIMIT_BYTES))).sections:
-        if section.name == elf.FATBIN_SECTION:
-            for found in find_device_code(file.content(section)):
-                if found.problem:
-                    raise ValueError(f"offload bundle {found.problem}")
-                if found.arch == arch:
-                    return found.data
+    file = elf.ElfFile(read_file(path, BINARY_LIMIT_BYTES))
+    for section in file.sections:
+        if section.name == elf.FATBIN_SECTION and section.kind != elf.SHT_NOBITS:
+            codes = [*find_device_code(file.content(section))]
+            if not codes or codes[0].problem:
+                raise ValueError(f"its offload bundle {codes[0].problem if codes else 'is missing'}")
+            found = next((one.data for one in codes if one.arch == arch), None)
+            if found is not None:
+                return found
     return None
 
 
