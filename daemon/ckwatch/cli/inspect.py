@@ -1,4 +1,7 @@
-"""`ckwatch inspect` and `ckwatch rank`: what compiled code objects say about performance, without a GPU."""
+"""`ckwatch inspect` and `ckwatch rank`: what compiled code objects say about performance, without a GPU.
+
+`ckwatch.cli.code_files` does the same for files from anywhere.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from anyio import to_thread
+
+from ckwatch.cli.code_files import code_path, inspect_file, rank_files
 from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned, fields_of
 from ckwatch.cli.progress import build_progress
@@ -40,7 +46,7 @@ def inspect_lines(found: Analysis) -> list[Line]:
     if not found.report.kernels:
         lines.append((f"{INDENT}no kernels", ""))
     for kernel in found.report.kernels:
-        lines += [("", ""), *_kernel_lines(kernel)]
+        lines += [("", ""), *kernel_lines(kernel)]
         lines += _changed_lines(kernel, found)
     previous = dict(_earlier(found)).get("previous")
     warned = warnings_of(found.report, previous, found.lds_limit_bytes)
@@ -79,8 +85,9 @@ def _changed(before: CodeObjectReport, now: CodeObjectReport) -> list[dict[str, 
     ]
 
 
-def _kernel_lines(kernel: KernelReport) -> list[Line]:
-    rows = [*_resource_rows(kernel.resources), *_occupancy_rows(kernel.occupancy, kernel.resources)]
+def kernel_lines(kernel: KernelReport, first: Sequence[Sequence[str]] = ()) -> list[Line]:
+    """The figures of a kernel, below rows that come first."""
+    rows = [*first, *_resource_rows(kernel.resources), *_occupancy_rows(kernel.occupancy, kernel.resources)]
     if kernel.loop is not None:
         rows += _loop_rows(kernel.loop)
     rows += [["note", note] for note in kernel.notes]
@@ -369,7 +376,7 @@ def _bound_cells(row: RankedInstance) -> list[str]:
 
 
 async def inspect(options: argparse.Namespace) -> int:
-    """Print the figures of a unit's code object, its instructions, or how far predictions were off.
+    """Print the figures of a unit's or a file's code object, its instructions, or how far predictions were off.
 
     A unit is built if it was not. Raises CkwatchError for options that do not go together.
     """
@@ -377,6 +384,10 @@ async def inspect(options: argparse.Namespace) -> int:
         raise CkwatchError("--calibration covers all units", "leave out the unit and --isa")
     if options.unit is None and not options.calibration:
         raise CkwatchError("no unit is given", "`ckwatch inspect UNIT`; --calibration needs none")
+    if options.unit is not None and (path := await to_thread.run_sync(code_path, options.unit)) is not None:
+        return await inspect_file(path, options)
+    if options.of_arch is not None:
+        raise CkwatchError("--arch is for a file", "a unit has its arch in its name: KERNEL/INSTANCE@ARCH")
     output = Output(options)
     async with asking(options) as client:
         if options.calibration:
@@ -411,9 +422,22 @@ def _earlier(found: Analysis) -> tuple[tuple[str, CodeObjectReport], ...]:
 
 
 async def rank(options: argparse.Namespace) -> int:
-    """Print the instances of a kernel by predicted time."""
+    """Print the instances of a kernel by predicted time, or the kernels of files by their main loops.
+
+    Raises CkwatchError for words and options that do not go together.
+    """
+    paths = [path for word in options.kernels if (path := await to_thread.run_sync(code_path, word)) is not None]
+    if len(paths) == len(options.kernels):
+        if options.shape is not None or options.part:
+            raise CkwatchError("--shape and --part are for a KERNEL", "leave them out: a file does not say its problem")
+        return await rank_files(paths, options)
+    if paths or len(options.kernels) > 1:
+        raise CkwatchError("rank takes one KERNEL, or files with code objects", "`ckwatch rank a.hsaco b.hsaco`")
+    if options.shape is None:
+        raise CkwatchError("no shape is given", "`ckwatch rank KERNEL --shape SHAPE`")
+    (kernel,) = options.kernels
     async with asking(options) as client:
         await client.sync()
-        async with explained(client, options.kernel):
-            found = await client.predicted(options.kernel, options.shape, arch=options.of_arch, part=options.part)
+        async with explained(client, kernel):
+            found = await client.predicted(kernel, options.shape, arch=options.of_arch, part=options.part)
     return _print(Output(options), partial(ranked_predictions, found), rank_lines(found))

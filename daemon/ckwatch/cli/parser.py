@@ -146,6 +146,7 @@ def seconds(text: str) -> float:
 
 
 SHAPE = "a name in the kernel file, or sizes (M=64,N=64,K=128)"
+CODE_FILE = ".hsaco, .so, .o, .pt2 (AOT Inductor), an entry of Triton's cache, or a folder of these"
 UNIT = "KERNEL/INSTANCE@ARCH, or enough of it to name one unit"
 
 COMMON = (
@@ -534,9 +535,12 @@ LOOKING = (
     command(
         "inspect",
         "Show a code object's registers, occupancy, main loop and bounds",
-        named("units", "unit", "UNIT", UNIT, nargs="?"),
+        named("units", "unit", "UNIT|FILE", f"{UNIT}; or {CODE_FILE}", nargs="?"),
         flag("--isa", "print the instructions with source lines, the loop open"),
-        value("--kernel", "NAME", "--isa of this kernel of the unit (default: the main one)"),
+        value(
+            "--kernel", "NAME", "--isa of this kernel of the unit (default: the main one); of a FILE: only this kernel"
+        ),
+        value("--arch", "ARCH", "of a FILE: only its code for ARCH", dest="of_arch"),
         flag("--whole", "--isa with nothing folded"),
         flag("--no-lines", "--isa without the compile that source lines need"),
         flag("--calibration", "show how far predictions are off, over all fresh timings"),
@@ -573,9 +577,10 @@ LOOKING = (
     ),
     command(
         "rank",
-        "Rank the instances of a kernel by predicted time, without a GPU",
-        ONE_KERNEL,
-        value("--shape", "SHAPE", SHAPE, required=True),
+        "Rank the instances of a kernel by predicted time, or any code objects by their main loops, without a GPU",
+        named("kernels", "kernels", "KERNEL|FILE", f"the name of a kernel; or files: {CODE_FILE}", nargs="+"),
+        value("--shape", "SHAPE", f"of a KERNEL: {SHAPE}"),
+        value("--kernel", "NAME", "of a FILE: only this kernel; a pattern for several"),
         OF_ARCH,
         value("--part", "PART", "predict for PART, such as MI300X (default: the fastest)", default=""),
         *ASKING,

@@ -94,21 +94,26 @@ def open_code_file(path: Path) -> CodeFile:
     return CodeFile(path=path, objects=objects, notes=notes)
 
 
-def _in_folder(folder: Path) -> Iterator[CodeObject | str]:
-    paths = sorted(
+def code_paths(folder: Path) -> list[Path]:
+    """Return the files in a folder, at any depth, whose names say that they hold code; 10,000 at most."""
+    names = (
         Path(where, name)
         for where, _, names in islice(os.walk(folder), _MOST_FILES)
         for name in names
         if name.endswith(SUFFIXES)
     )
-    for path in paths[:_MOST_FILES]:
+    return sorted(islice(names, _MOST_FILES))
+
+
+def _in_folder(folder: Path) -> Iterator[CodeObject | str]:
+    for path in (paths := code_paths(folder)):
         name = path.relative_to(folder).as_posix()
         try:
             yield from _of_path(path, name, name)
         except OSError as error:
             yield f"{name}: {error.strerror or error}"
-    if len(paths) > _MOST_FILES:
-        yield f"The folder has {len(paths):,} such files: the first {_MOST_FILES:,} are read."
+    if len(paths) == _MOST_FILES:
+        yield f"No more than {_MOST_FILES:,} files of a folder are read."
 
 
 def _of_path(path: Path, name: str, origin: str = "") -> Iterator[CodeObject | str]:
@@ -183,7 +188,8 @@ def _in_host_file(data: bytes, name: str, origin: str) -> Iterator[CodeObject | 
                 yield f"{name}: the offload bundle at {found.offset:#x} {found.problem}."
             continue
         where = f"{section.name if section else 'at'} {found.offset:#x}"
-        place = ", ".join(part for part in (origin, where, found.arch, found.within) if part)
+        features = found.arch if ":" in found.arch else ""
+        place = ", ".join(part for part in (origin, where, features, found.within) if part)
         if other := what_it_is(found.data):
             yield f"{name} has {other} for {found.arch}, which becomes instructions only when it is linked or loaded."
         else:
