@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ckwatch.model.kernel_launches import KernelLaunch
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.python_references import REFERENCE_LIMIT_S, PythonReference
 from ckwatch.model.roofline import CacheState
@@ -128,7 +129,8 @@ class VerifyJob:
 
     `library` is the emulator's libamdhip64 on this machine and `objdump` the disassembler that it runs. `checked`: look
     at memory, races and waits too, which takes twice as long. `reference`, `reference_limit_s`: as those of a `Job`;
-    `kept_references` is the folder of its results.
+    `kept_references` is the folder of its results. `launch`: how the artifact, a code object, is launched; None for a
+    shared object, whose function `symbol` launches its kernels.
     """
 
     arch: str
@@ -142,6 +144,7 @@ class VerifyJob:
     reference: PythonReference | None = None
     reference_limit_s: float = REFERENCE_LIMIT_S
     kept_references: str | None = None
+    launch: KernelLaunch | None = None
 
 
 RUNNER_DATA_LIMIT_BYTES = 512 << 20

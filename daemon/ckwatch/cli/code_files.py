@@ -112,7 +112,9 @@ async def tools_for(options: argparse.Namespace) -> tuple[LlvmTools | None, str]
     return await to_thread.run_sync(find)
 
 
-async def _opened(path: Path, arch: str | None) -> CodeFile:
+async def opened(path: Path, arch: str | None) -> CodeFile:
+    """Read a file's code objects, of one arch or all. Raises CkwatchError where it cannot be read, or has none of the
+    arch."""
     try:
         found = await to_thread.run_sync(open_code_file, path)
     except OSError as error:
@@ -129,7 +131,7 @@ async def _inspected(
 ) -> tuple[CodeFile, list[_Inspected]]:
     """The code objects of a file with their reports, without those that have none of the kernels of `--kernel`. Raises
     CkwatchError if none has."""
-    found = await _opened(path, options.of_arch)
+    found = await opened(path, options.of_arch)
     pattern = getattr(options, "kernel", None)
     reports = await analyze_code(found.objects, tools, why)
     every = [_Inspected(path.name, code, report) for code, report in zip(found.objects, reports, strict=True)]

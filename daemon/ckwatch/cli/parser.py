@@ -158,14 +158,11 @@ COMMON = (
 )  # fmt: skip
 """Of all commands."""
 
-PATTERNS = named(
-    "units",
-    "words",
-    "PATTERN",
+WORDS = (
     "a folder, a kernel file, a template, or a pattern KERNEL, KERNEL/INSTANCE or KERNEL/INSTANCE@ARCH; quote "
-    "wildcards, as in 'gemm_f16/*' (default: all)",
-    nargs="*",
+    "wildcards, as in 'gemm_f16/*'"
 )
+PATTERNS = named("units", "words", "PATTERN", f"{WORDS} (default: all)", nargs="*")
 ONE_UNIT, ONE_KERNEL = (
     named("units", "unit", "UNIT", UNIT),
     named("kernels", "kernel", "KERNEL", "the name of a kernel"),
@@ -396,7 +393,10 @@ BUILDING = (
     command(
         "verify",
         "Build kernels and see whether they are right, without a GPU",
-        PATTERNS,
+        named("units", "words", "PATTERN|FILE", f"{WORDS} (default: all); or one file: {CODE_FILE}", nargs="*"),
+        value("--args", "FILE", "of a FILE: what its kernel takes and computes, in TOML", type=Path),
+        value("--write-args", "FILE", "of a FILE: write such a description to begin with, and end", type=Path),
+        value("--arch", "ARCH", "of a FILE: only its code for ARCH", dest="of_arch"),
         several("--shape", "SHAPE", f"try this shape only: {SHAPE}, or one that --details prints; may be repeated"),
         flag("--details", "print every shape that was tried"),
         flag("--force", "execute again what was verified already"),

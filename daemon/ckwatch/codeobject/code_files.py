@@ -18,7 +18,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import islice
@@ -212,7 +212,7 @@ def _code_object(data: bytes, name: str, origin: str, arch: str, beside: Beside)
         else:
             signature = beside(".ttgir") or beside(".ttir") or b""
             triton = replace(triton, arguments=_signature(signature.decode("utf-8", "replace"), triton.name))
-            metadata = _with_triton(metadata, triton)
+            metadata = _with_triton(metadata, triton, _accesses(beside(".llir") or b"", triton.name))
     yield CodeObject(
         arch=metadata.arch or arch.partition(":")[0],
         data=data,
@@ -247,17 +247,30 @@ def _signature(text: str, function: str) -> tuple[tuple[str, str], ...]:
     return tuple((one["name"] or one["value"], _POINTER.sub(r"*\1", one["type"])) for one in _PARAMETER.finditer(line))
 
 
-_SCRATCH = ("global_scratch", "profile_scratch")
+def _accesses(text: bytes, function: str) -> list[str]:
+    """How each argument of a function in LLVM's text is accessed, as `.actual_access` says it; empty where that is not
+    known."""
+    _, found, rest = text.partition(b" @" + function.encode() + b"(")
+    line = rest.partition(b"\n")[0].partition(b") local_unnamed_addr")[0] if found else b""
+    words = [set(one.split()) for one in line.split(b", ")]
+    return [next((name for word, name in _ACCESSES.items() if word in one), "") for one in words]
+
+
+_ACCESSES = {b"readonly": "read_only", b"writeonly": "write_only"}
+SCRATCH = ("global_scratch", "profile_scratch")
 """Pointers that Triton appends to a kernel's arguments."""
 
 
-def _with_triton(metadata: CodeObjectMetadata, triton: TritonMetadata) -> CodeObjectMetadata:
-    """Give the kernel the LDS of its launch, and its arguments their names."""
+def _with_triton(metadata: CodeObjectMetadata, triton: TritonMetadata, accesses: Sequence[str]) -> CodeObjectMetadata:
+    """Give the kernel the LDS of its launch, and its arguments their names and how they are accessed."""
     arguments: dict[str, tuple[ArgumentMetadata, ...]] = dict(metadata.arguments)
     there = [one for one in arguments.get(triton.name, ()) if not one.hidden]
-    names: list[tuple[str, str]] = [*triton.arguments, *((name, "*i8") for name in _SCRATCH)][: len(there)]
+    names: list[tuple[str, str]] = [*triton.arguments, *((name, "*i8") for name in SCRATCH)][: len(there)]
     if triton.arguments and len(there) >= len(triton.arguments):
-        named = [replace(one, name=name, type_name=kind) for one, (name, kind) in zip(there, names, strict=False)]
+        if len(accesses) != len(there):
+            accesses = [""] * len(there)
+        told = zip(there, names, accesses, strict=False)
+        named = [replace(one, name=name, type_name=kind, access=how) for one, (name, kind), how in told]
         arguments[triton.name] = (*named, *arguments[triton.name][len(named) :])
     kernels = tuple(
         replace(one, lds_bytes=max(one.lds_bytes, triton.shared_bytes)) if one.symbol == triton.name else one

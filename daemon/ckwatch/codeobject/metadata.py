@@ -75,7 +75,8 @@ _OPTIONAL_COUNTS = (".agpr_count", ".vgpr_spill_count", ".sgpr_spill_count")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentMetadata:
     """An argument of a kernel, of LLVM's `.args`: `kind` is its `.value_kind` (`global_buffer`, `by_value`,
-    `hidden_block_count_x`, …), the others are empty where the compiler has not written them."""
+    `hidden_block_count_x`, …), `access` its `.actual_access` (`read_only`, `write_only`, …); the others are empty where
+    the compiler has not written them."""
 
     kind: str
     offset_bytes: int
@@ -83,6 +84,7 @@ class ArgumentMetadata:
     name: str = ""
     type_name: str = ""
     address_space: str = ""
+    access: str = ""
 
     @property
     def hidden(self) -> bool:
@@ -150,16 +152,25 @@ def read_metadata(data: bytes) -> CodeObjectMetadata:
     )
 
 
+_ARGUMENT_WORDS = (".value_kind", ".name", ".type_name", ".address_space", ".actual_access")
+
+
 def _arguments(kernel: Mapping[str, Any]) -> Iterator[ArgumentMetadata]:
     told = kernel.get(".args")
     for one in told if isinstance(told, list) else ():
         if isinstance(one, dict):
             numbers = (one.get(".offset"), one.get(".size"))
             offset, size = (number if isinstance(number, int) and number >= 0 else 0 for number in numbers)
-            words = (one.get(name) for name in (".value_kind", ".name", ".type_name", ".address_space"))
-            kind, name, type_name, space = (word if isinstance(word, str) else "" for word in words)
+            words = (one.get(name) for name in _ARGUMENT_WORDS)
+            kind, name, type_name, space, access = (word if isinstance(word, str) else "" for word in words)
             yield ArgumentMetadata(
-                kind=kind, offset_bytes=offset, size_bytes=size, name=name, type_name=type_name, address_space=space
+                kind=kind,
+                offset_bytes=offset,
+                size_bytes=size,
+                name=name,
+                type_name=type_name,
+                address_space=space,
+                access=access,
             )
 
 
