@@ -31,6 +31,7 @@ from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.system.user_files import is_file, is_folder
 
 if TYPE_CHECKING:
+    from ckwatch.codeobject.listing_text import IsaView
     from ckwatch.codeobject.metadata import ArgumentMetadata
     from ckwatch.codeobject.tools.llvm_tools import LlvmTools
     from ckwatch.wire.analysis import Isa
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 Line = tuple[str, str]
 INDENT = "  "
 _ARGUMENTS_SHOWN = 12
+_LISTED = 8
+"""Kernels whose instructions are shown together."""
 
 
 def code_path(word: str) -> Path | None:
@@ -195,36 +198,50 @@ def file_lines(found: CodeFile, inspected: Sequence[_Inspected]) -> Iterator[Lin
             yield from kernel_lines(kernel, [["arguments", argument_words(arguments)]])
 
 
-def _listed_kernel(inspected: Sequence[_Inspected], path: Path) -> tuple[_Inspected, KernelReport]:
-    for one in inspected:
-        if (kernel := main_kernel(one.report)) is not None:
-            return one, kernel
-    notes = "; ".join(note for one in inspected for note in one.report.notes)
-    raise CkwatchError(f"{path} has no kernel to show", notes or None)
+def _listed(inspected: Sequence[_Inspected], *, several: bool) -> list[tuple[_Inspected, KernelReport]]:
+    """The kernels whose instructions are shown: all, or the main one of the first code object that has one."""
+    if several:
+        return [(one, kernel) for one in inspected for kernel in one.report.kernels]
+    mains = [(one, main_kernel(one.report)) for one in inspected]
+    return [(one, kernel) for one, kernel in mains if kernel is not None][:1]
 
 
-async def _isa(found: CodeFile, inspected: Sequence[_Inspected], tools: LlvmTools | None, why: str) -> Isa:
-    """The listing of a kernel, with the figures of the whole file above it."""
+async def _isa(
+    found: CodeFile, inspected: Sequence[_Inspected], tools: LlvmTools | None, why: str, *, several: bool
+) -> Isa:
+    """The listings of kernels, with the figures of the whole file above them."""
     from ckwatch.wire.analysis import Isa
 
-    one, kernel = _listed_kernel(inspected, found.path)
+    listed = _listed(inspected, several=several)
+    if not listed:
+        notes = "; ".join(note for one in inspected for note in one.report.notes)
+        raise CkwatchError(f"{found.path} has no kernel to show", notes or None)
     if tools is None:
         raise CkwatchError(f"the instructions of {found.path.name} cannot be shown: {why}")
-    view = await kernel_listing(one.code, kernel, tools)
-    head = [f"; {text}".rstrip() for text, _ in file_lines(found, inspected)] + [""]
-    down = len(head)
+    lines = [f"; {text}".rstrip() for text, _ in file_lines(found, inspected)]
+    views: list[IsaView] = []
+    for one, kernel in listed[:_LISTED]:
+        view = await kernel_listing(one.code, kernel, tools)
+        down = len(lines) + 1
+        lines += ["", *view.text.removesuffix("\n").split("\n")]
+        moved = [replace(line, line=line.line + down) for line in view.lines]
+        folds = [replace(fold, start=fold.start + down, end=fold.end + down) for fold in view.folds]
+        views.append(replace(view, lines=tuple(moved), folds=tuple(folds)))
+    if len(listed) > _LISTED:
+        lines += ["", f"; {len(listed) - _LISTED} more kernels: `ckwatch inspect FILE --isa --kernel NAME` shows them"]
+    first, kernel = listed[0]
     return Isa(
-        unit=one.title,
-        artifact_key=code_key(one.code),
+        unit=first.title,
+        artifact_key=code_key(first.code),
         fresh=True,
         kernel=kernel.resources.name,
-        kernels=tuple(each.resources.name for each in one.report.kernels),
-        text="\n".join([*head, view.text]),
-        lines=tuple(replace(line, line=line.line + down) for line in view.lines),
-        folds=tuple(replace(fold, start=fold.start + down, end=fold.end + down) for fold in view.folds),
-        mnemonics=dict(view.mnemonics),
-        has_lines=view.has_lines,
-        notes=(*found.notes, *view.notes),
+        kernels=tuple(each.resources.name for each in first.report.kernels),
+        text="\n".join([*lines, ""]),
+        lines=tuple(line for view in views for line in view.lines),
+        folds=tuple(fold for view in views for fold in view.folds),
+        mnemonics={name: text for view in views for name, text in view.mnemonics.items()},
+        has_lines=any(view.has_lines for view in views),
+        notes=(*found.notes, *dict.fromkeys(note for view in views for note in view.notes)),
     )
 
 
@@ -240,7 +257,9 @@ async def inspect_file(path: Path, options: argparse.Namespace) -> int:
     tools, why = await tools_for(options)
     with output.working(f"reading {path}"):
         found, inspected = await _inspected(path, options, tools, why)
-        isa = await _isa(found, inspected, tools, why) if (options.isa or options.whole) and inspected else None
+        isa = None
+        if (options.isa or options.whole) and inspected:
+            isa = await _isa(found, inspected, tools, why, several=options.kernel is not None)
     status = 0 if inspected else 1
     if isa is not None and output.json:
         output.answer(isa)
