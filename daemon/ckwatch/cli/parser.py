@@ -182,6 +182,8 @@ BUILD = (
 ON_SHAPE = value("--shape", "SHAPE", f"only on this shape: {SHAPE}")
 PLOT = value("--plot", "FILE", "write a plot to FILE.svg or FILE.png", type=Path)
 OF_ARCH = value("--arch", "ARCH", "an arch it is compiled for (default: the first)", dest="of_arch")
+FILE_ARCH = value("--arch", "ARCH", "of a FILE: only its code for ARCH", dest="of_arch")
+LAUNCHED = (value("--args", "FILE", "of a FILE: what its kernel takes and computes, in TOML", type=Path), FILE_ARCH)
 BASELINE = value("name", "NAME", "the baseline's name")
 PART = Option(
     ("part",),
@@ -394,9 +396,8 @@ BUILDING = (
         "verify",
         "Build kernels and see whether they are right, without a GPU",
         named("units", "words", "PATTERN|FILE", f"{WORDS} (default: all); or one file: {CODE_FILE}", nargs="*"),
-        value("--args", "FILE", "of a FILE: what its kernel takes and computes, in TOML", type=Path),
+        *LAUNCHED,
         value("--write-args", "FILE", "of a FILE: write such a description to begin with, and end", type=Path),
-        value("--arch", "ARCH", "of a FILE: only its code for ARCH", dest="of_arch"),
         several("--shape", "SHAPE", f"try this shape only: {SHAPE}, or one that --details prints; may be repeated"),
         flag("--details", "print every shape that was tried"),
         flag("--force", "execute again what was verified already"),
@@ -540,7 +541,7 @@ LOOKING = (
         value(
             "--kernel", "NAME", "--isa of this kernel of the unit (default: the main one); of a FILE: only this kernel"
         ),
-        value("--arch", "ARCH", "of a FILE: only its code for ARCH", dest="of_arch"),
+        FILE_ARCH,
         flag("--whole", "--isa with nothing folded"),
         flag("--no-lines", "--isa without the compile that source lines need"),
         flag("--calibration", "show how far predictions are off, over all fresh timings"),
@@ -551,7 +552,8 @@ LOOKING = (
     command(
         "profile",
         "Show where a kernel's work goes, line by line",
-        named("units", "unit", "UNIT", UNIT),
+        named("units", "unit", "UNIT|FILE", f"{UNIT}; or {CODE_FILE}"),
+        *LAUNCHED,
         value("--shape", "SHAPE", "execute it on SHAPE: a name, or sizes (M=64,N=64,K=128) (default: the first)"),
         value("--device", "DEVICE", "sample it on DEVICE (hip:0, cuda:0) with its vendor's profiler, rocprofv3 or ncu"),
         value(
@@ -570,7 +572,7 @@ LOOKING = (
         value("--top", "N", "list the first N", default=20, type=positive),
         value("--speedscope", "FILE", "write the stacks of functions to FILE for speedscope", type=Path),
         value("--pprof", "FILE", "write them to FILE for pprof", type=Path),
-        flag("--no-lines", "leave out the compile that source lines need"),
+        flag("--no-lines", "of a UNIT: leave out the compile that source lines need"),
         *ASKING,
         more="Without --device instructions are counted on an emulator: counts are exact, and no times.",
         runs="profile:profile",
