@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from ckwatch.cli.command_words import KERNEL_END, TEMPLATE_END, dependency
+from ckwatch.cli.kernel_figures import INDENT, Line, isa_lines, kernel_lines
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.toolchain import trusted_workspace
 from ckwatch.codeobject.code_files import (
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from ckwatch.codeobject.tools.llvm_tools import LlvmTools
     from ckwatch.wire.analysis import Isa
 
-Line = tuple[str, str]
-INDENT = "  "
 _ARGUMENTS_SHOWN = 12
 _LISTED = 8
 """Kernels whose instructions are shown together."""
@@ -179,8 +178,6 @@ def _is_pointer(argument: ArgumentMetadata) -> bool:
 
 def file_lines(found: CodeFile, inspected: Sequence[_Inspected]) -> Iterator[Line]:
     """All figures of a file for a terminal."""
-    from ckwatch.cli.inspect import kernel_lines
-
     for note in found.notes:
         yield note, "yellow"
     for number, one in enumerate(inspected):
@@ -251,8 +248,6 @@ async def inspect_file(path: Path, options: argparse.Namespace) -> int:
 
     Raises CkwatchError for a file that cannot be read, and for a kernel or arch that is not in it.
     """
-    from ckwatch.cli.inspect import isa_lines
-
     output = Output(options)
     tools, why = await tools_for(options)
     with output.working(f"reading {path}"):
