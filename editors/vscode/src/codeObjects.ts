@@ -26,6 +26,7 @@ class CodeObjects implements CustomReadonlyEditorProvider {
   async resolveCustomEditor({ uri }: CustomDocument, panel: WebviewPanel): Promise<void> {
     const shown = Uri.from(ofCode(uri.path));
     try {
+      await started(this.server);
       await this.server.execute("ckwatch.document", { uri: this.server.written(shown) });
       const document = await workspace.openTextDocument(shown);
       await window.showTextDocument(document, panel.viewColumn === undefined ? {} : { viewColumn: panel.viewColumn });
@@ -34,6 +35,18 @@ class CodeObjects implements CustomReadonlyEditorProvider {
       const text = reason instanceof Error ? reason.message : String(reason);
       panel.webview.html = `<p>${text.replaceAll("&", "&amp;").replaceAll("<", "&lt;")}</p>`;
     }
+  }
+}
+
+/** Waits while the server starts: opening such a file may be what starts it. */
+async function started(server: Server): Promise<void> {
+  while (server.state === "starting") {
+    await new Promise<void>((resolve) => {
+      const listener = server.onDidChangeState(() => {
+        listener.dispose();
+        resolve();
+      });
+    });
   }
 }
 
