@@ -45,6 +45,7 @@ from fakes.tuning_stand_in import TunedWorkspace, workspace
 from helpers.kernel_reports import kernel, report
 
 PROFILE = Path(__file__).parents[1] / "data" / "profiles" / "pc_sampling_host_trap.csv"
+TRITON = Path(__file__).parents[1] / "data/triton"
 PAGE = Path(__file__).parents[2] / "docs/json.md"
 A, B = "gemm/a@gfx942", "gemm/b@gfx942"
 EXPORTABLE = 'int tile = {{ Tile }};\nextern "C" PT_EXPORT {{ def_kernel(inputs=[X, W], outputs=[Y]) }} { return 0; }\n'
@@ -153,6 +154,8 @@ def test_units(
         ["inspect", "k/one"],
         ["inspect", "k/one", "--isa", "--no-lines"],
         ["inspect", "--calibration"],
+        ["inspect", str(TRITON / "matmul_kernel.hsaco")],
+        ["rank", str(TRITON)],
         ["rank", "k", "--shape", "small"],
     ):
         reader.run(command, *arguments)
@@ -172,7 +175,7 @@ def test_units(
     assert reader.seen == {
         *("BuildStarted", "BuiltUnit", "FileWritten", "BuildSummary", "UnitList", "RenderedUnit", "ExplainedUnit"),
         *("InspectedUnit", "UnitListing", "CalibrationReport", "RankedPredictions", "ExportedModule", "DiagnosticLine"),
-        "AutotunedModule",
+        *("AutotunedModule", "InspectedFile", "RankedFiles"),
     }
 
 

@@ -11,16 +11,14 @@ from pathlib import Path
 import pytest
 
 from ckwatch.compile.elf import (
-    CompressedBundleError,
     ElfError,
     ElfHeader,
     code_digest,
-    device_code,
     exported_symbols,
     undefined_symbols,
     weaken,
 )
-from fakes.fake_compiler import DEVICE_CODE, OBJECT, SHARED_OBJECT, bundle, elf, object_symbols
+from fakes.fake_compiler import DEVICE_CODE, OBJECT, SHARED_OBJECT, elf, object_symbols
 
 
 @pytest.fixture
@@ -58,32 +56,6 @@ def test_symbols_of_a_shared_object_are_not_an_objects(file: Path) -> None:
     assert undefined_symbols(file) == ()
 
 
-@pytest.mark.parametrize(
-    ("arch", "expected"),
-    [("gfx942", DEVICE_CODE), ("gfx90a", None), ("gfx94", None), ("gfx942:xnack+", None)],
-)
-def test_device_code(file: Path, arch: str, expected: bytes | None) -> None:
-    file.write_bytes(OBJECT)
-    assert device_code(file, arch) == expected
-
-
-def test_device_code_of_a_target_with_features(file: Path) -> None:
-    target = "hipv4-amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-"
-    file.write_bytes(elf({".hip_fatbin": bundle((target, b"code"))}))
-    assert device_code(file, "gfx942:sramecc+:xnack-") == b"code"
-
-
-def test_no_device_code(file: Path) -> None:
-    file.write_bytes(SHARED_OBJECT)
-    assert device_code(file, "gfx942") is None
-
-
-def test_compressed(file: Path) -> None:
-    file.write_bytes(elf({".hip_fatbin": b"CCOB" + bytes(100)}))
-    with pytest.raises(CompressedBundleError):
-        device_code(file, "gfx942")
-
-
 def test_machine() -> None:
     assert (ElfHeader.read(DEVICE_CODE).machine, ElfHeader.read(OBJECT).machine) == (224, 62)
     for other in (b"\x7fELF", bytes(100)):
@@ -96,7 +68,7 @@ def test_cut_short_anywhere(file: Path, whole: bytes) -> None:
     """Damage is a ValueError or shows nothing; it never is another exception."""
     for length in range(0, len(whole), 7):
         file.write_bytes(whole[:length])
-        for read in (exported_symbols, undefined_symbols, lambda path: device_code(path, "gfx942")):
+        for read in (exported_symbols, undefined_symbols):
             with pytest.raises(ValueError, match=r"short|ELF"):
                 read(file)
 
@@ -127,14 +99,6 @@ def test_symbols_without_a_table_of_names_are_damage(file: Path) -> None:
     file.write_bytes(data)
     with pytest.raises(ElfError, match="damaged table of symbols"):
         undefined_symbols(file)
-
-
-def test_damaged_bundle(file: Path) -> None:
-    whole = bundle(("hipv4-amdgcn-amd-amdhsa--gfx942", DEVICE_CODE))
-    for length in (0, 10, 30, 50, len(whole) - 1):
-        file.write_bytes(elf({".hip_fatbin": whole[:length]}))
-        with pytest.raises(ValueError, match="bundle"):
-            device_code(file, "gfx942")
 
 
 def test_symbols_are_made_weak(file: Path) -> None:

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from benches.daemon_bench import KERNEL, Follower, build, following
+from benches.daemon_bench import KERNEL, Bench, Follower, build, following
 from benches.timing_records import measured, record, report
 from ckwatch.bench.history.runs import History
 from ckwatch.compile.toolchain.discover import discover
@@ -162,7 +162,7 @@ async def test_unsaved_text_is_compared_with_the_file(bench: CodeBench) -> None:
         await daemon.forget("ann")
 
 
-async def baseline(daemon: Daemon, bench: CodeBench) -> None:
+async def baseline(daemon: Daemon, bench: Bench) -> None:
     """A baseline of what `one` has compiled to, by a timing that was never taken."""
     (unit,) = await daemon.snapshots.units(None, ["k/one"])
     assert unit.figures is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ckwatch.model.kernel_launches import KernelLaunch
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.python_references import REFERENCE_LIMIT_S, PythonReference
 from ckwatch.model.roofline import CacheState
@@ -129,7 +130,8 @@ class VerifyJob:
     `library` is the emulator's libamdhip64 on this machine and `objdump` the disassembler that it runs. `checked`: look
     at memory, races and waits too, which takes twice as long. `reference`, `reference_limit_s`: as those of a `Job`;
     `kept_references` is the folder of its results. `counted`: what is launched once more at the end, to count its
-    instructions; nothing of that is checked.
+    instructions; nothing of that is checked. `launch`: how the artifact, a code object, is launched; None for a
+    shared object, whose function `symbol` launches its kernels.
     """
 
     arch: str
@@ -144,6 +146,7 @@ class VerifyJob:
     reference_limit_s: float = REFERENCE_LIMIT_S
     kept_references: str | None = None
     counted: Trial | None = None
+    launch: KernelLaunch | None = None
 
 
 RUNNER_DATA_LIMIT_BYTES = 512 << 20

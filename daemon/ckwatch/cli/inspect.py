@@ -1,4 +1,7 @@
-"""`ckwatch inspect` and `ckwatch rank`: what compiled code objects say about performance, without a GPU."""
+"""`ckwatch inspect` and `ckwatch rank`: what compiled code objects say about performance, without a GPU.
+
+`ckwatch.cli.code_files` does the same for files from anywhere.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,24 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from anyio import to_thread
+
+from ckwatch.cli.code_files import code_path, inspect_file, rank_files
+from ckwatch.cli.kernel_figures import INDENT, Line, isa_lines, kernel_lines
 from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned, fields_of
 from ckwatch.cli.progress import build_progress
 from ckwatch.cli.session import asking, one_unit
 from ckwatch.codeobject.report_diff import changed_figures, compare_kernels, match_kernels, warnings_of
-from ckwatch.model.amounts import count, size, tflops, time_of
+from ckwatch.model.amounts import count, tflops, time_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.prediction.predict import NOT_MODELLED
 
 if TYPE_CHECKING:
-    from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources, MainLoop, Occupancy
+    from ckwatch.codeobject.report import CodeObjectReport, KernelReport
     from ckwatch.prediction.predict import Calibration, Prediction
     from ckwatch.prediction.ranking import RankedInstance
-    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking, ShapePrediction
-
-Line = tuple[str, str]
-"""A line and its style."""
-
-INDENT = "  "
-
-WAITS_SHOWN = 6
-"""Of a loop's waits; JSON has all."""
+    from ckwatch.wire.analysis import Analysis, Calibrated, PredictedRanking, ShapePrediction
 
 
 def inspect_lines(found: Analysis) -> list[Line]:
@@ -40,7 +39,7 @@ def inspect_lines(found: Analysis) -> list[Line]:
     if not found.report.kernels:
         lines.append((f"{INDENT}no kernels", ""))
     for kernel in found.report.kernels:
-        lines += [("", ""), *_kernel_lines(kernel)]
+        lines += [("", ""), *kernel_lines(kernel)]
         lines += _changed_lines(kernel, found)
     previous = dict(_earlier(found)).get("previous")
     warned = warnings_of(found.report, previous, found.lds_limit_bytes)
@@ -77,79 +76,6 @@ def _changed(before: CodeObjectReport, now: CodeObjectReport) -> list[dict[str, 
         }
         for old, kernel in match_kernels(before, now)
     ]
-
-
-def _kernel_lines(kernel: KernelReport) -> list[Line]:
-    rows = [*_resource_rows(kernel.resources), *_occupancy_rows(kernel.occupancy, kernel.resources)]
-    if kernel.loop is not None:
-        rows += _loop_rows(kernel.loop)
-    rows += [["note", note] for note in kernel.notes]
-    lines: list[Line] = [(f"{INDENT}{kernel.resources.name}", "bold")]
-    return [*lines, *((2 * INDENT + line, "") for line in aligned(rows))]
-
-
-def _resource_rows(found: KernelResources) -> list[list[str]]:
-    spills = [
-        f"{number} {kind}" for number, kind in ((found.vgpr_spills, "VGPR"), (found.sgpr_spills, "SGPR")) if number
-    ]
-    agprs = f", {found.agprs} AGPR" if found.agprs else ""
-    scratch = f"{found.scratch_bytes} B scratch per lane" if found.scratch_bytes else "no scratch"
-    stack = ", dynamic stack" if found.dynamic_stack else ""
-    return [
-        ["registers", f"{found.vgprs} VGPR{agprs}, {found.sgprs} SGPR"],
-        ["spills", " and ".join(spills) or "none"],
-        ["memory", f"{size(found.lds_bytes)} LDS, {scratch}{stack}, {found.kernarg_bytes} B of arguments"],
-        ["workgroup", f"at most {found.workgroup_size} threads, in waves of {found.wavefront_size}"],
-    ]
-
-
-def _occupancy_rows(found: Occupancy | None, resources: KernelResources) -> list[list[str]]:
-    if found is None:
-        return [["occupancy", "not known"]]
-    alone = ", ".join(f"{limit} {waves}" for limit, waves in found.by.items())
-    text = f"{count(found.waves_per_simd, 'wave')} per SIMD, limited by {found.limited_by}"
-    rows = [
-        ["occupancy", text + (f" (each alone: {alone})" if alone else "")],
-        ["", f"{count(found.workgroups_per_cu, 'workgroup')} of {resources.workgroup_size} threads per CU"],
-    ]
-    return [*rows, ["", found.next_step]] if found.next_step else rows
-
-
-def _loop_rows(loop: MainLoop) -> list[list[str]]:
-    mix = ", ".join(
-        f"{number} {kind}" for kind, number in sorted(loop.mix.items(), key=lambda each: -each[1]) if number
-    )
-    moved = [
-        f"{size(number)} {what}"
-        for number, what in (
-            (loop.lds_read_bytes, "read from LDS"),
-            (loop.lds_write_bytes, "written to LDS"),
-            (loop.global_load_bytes, "loaded"),
-            (loop.global_store_bytes, "stored"),
-        )
-        if number
-    ]
-    flops = f"{loop.flops} FLOP" + (
-        "" if loop.intensity is None else f", {loop.intensity:.1f} per byte of global memory"
-    )
-    rows = [
-        ["main loop", f"{sum(loop.mix.values())} instructions: {mix}" if mix else "found"],
-        ["", f"each wave, each time: {', '.join([*moved, flops])}"],
-        ["", loop_words(loop)],
-    ]
-    more = len(loop.waits) - WAITS_SHOWN
-    waits = loop.waits if more <= 1 else (*loop.waits[:WAITS_SHOWN], f"and {more} more")
-    rows += [["waits" if at == 0 else "", text] for at, text in enumerate(waits)]
-    rows += [["hint" if at == 0 else "", text] for at, text in enumerate(loop.hints)]
-    return rows
-
-
-def loop_words(loop: MainLoop) -> str:
-    """`predicted: 1080 clocks, matrix units 95 % busy (one wave; …)`."""
-    if loop.clocks is None:
-        return "predicted: nothing, llvm-mca has no figure"
-    use = "" if loop.matrix_use is None else f", matrix units {100 * loop.matrix_use:.0f} % busy"
-    return f"predicted by llvm-mca: {loop.clocks:.0f} clocks{use} (one wave alone; no caches, no latency of memory)"
 
 
 def _changed_lines(kernel: KernelReport, found: Analysis) -> list[Line]:
@@ -242,29 +168,6 @@ def calibration_report(found: Calibrated) -> dict[str, object]:
     nothing = {"pairs": (), "ratio": None, "off": None, "order": None, "below_bound": ()}
     known = nothing if found.calibration is None else fields_of(found.calibration)
     return {**known, "timed": found.timed, "notes": found.notes}
-
-
-def isa_lines(found: Isa, *, whole: bool = False) -> list[Line]:
-    """The listing's lines, those of closed folds left out: all but the main loop's, where there is one.
-
-    `whole`: nothing is closed.
-    """
-    shut = [] if whole or not any(fold.main for fold in found.folds) else found.folds
-    closed = {fold.start: fold.end for fold in shut if fold.kind != "function" and not fold.main}
-    texts = found.text.removesuffix("\n").split("\n")
-    title = f"{found.unit}, artifact {found.artifact_key[:12]}" + ("" if found.fresh else ", of an earlier input")
-    lines: list[Line] = [(title, "bold")]
-    lines += [(f"  {note}", "yellow") for note in found.notes if note not in found.text]
-    if len(found.kernels) > 1:
-        lines.append((f"  one of {len(found.kernels)} kernels; --kernel NAME shows another:", ""))
-        lines += [(f"    {name}", "") for name in found.kernels if name != found.kernel]
-    number = 0
-    while number < len(texts):
-        last = closed.get(number)
-        text = texts[number] if last is None else texts[number].replace("▾", "▸", 1)
-        lines.append((text, "dim" if text.lstrip().startswith(";") else ""))
-        number = number + 1 if last is None else last + 1
-    return lines
 
 
 _RIGHT = frozenset({0, 2, 3, 4, 5})
@@ -369,7 +272,7 @@ def _bound_cells(row: RankedInstance) -> list[str]:
 
 
 async def inspect(options: argparse.Namespace) -> int:
-    """Print the figures of a unit's code object, its instructions, or how far predictions were off.
+    """Print the figures of a unit's or a file's code object, its instructions, or how far predictions were off.
 
     A unit is built if it was not. Raises CkwatchError for options that do not go together.
     """
@@ -377,6 +280,10 @@ async def inspect(options: argparse.Namespace) -> int:
         raise CkwatchError("--calibration covers all units", "leave out the unit and --isa")
     if options.unit is None and not options.calibration:
         raise CkwatchError("no unit is given", "`ckwatch inspect UNIT`; --calibration needs none")
+    if options.unit is not None and (path := await to_thread.run_sync(code_path, options.unit)) is not None:
+        return await inspect_file(path, options)
+    if options.of_arch is not None:
+        raise CkwatchError("--arch is for a file", "a unit has its arch in its name: KERNEL/INSTANCE@ARCH")
     output = Output(options)
     async with asking(options) as client:
         if options.calibration:
@@ -411,9 +318,22 @@ def _earlier(found: Analysis) -> tuple[tuple[str, CodeObjectReport], ...]:
 
 
 async def rank(options: argparse.Namespace) -> int:
-    """Print the instances of a kernel by predicted time."""
+    """Print the instances of a kernel by predicted time, or the kernels of files by their main loops.
+
+    Raises CkwatchError for words and options that do not go together.
+    """
+    paths = [path for word in options.kernels if (path := await to_thread.run_sync(code_path, word)) is not None]
+    if len(paths) == len(options.kernels):
+        if options.shape is not None or options.part:
+            raise CkwatchError("--shape and --part are for a KERNEL", "leave them out: a file does not say its problem")
+        return await rank_files(paths, options)
+    if paths or len(options.kernels) > 1:
+        raise CkwatchError("rank takes one KERNEL, or files with code objects", "`ckwatch rank a.hsaco b.hsaco`")
+    if options.shape is None:
+        raise CkwatchError("no shape is given", "`ckwatch rank KERNEL --shape SHAPE`")
+    (kernel,) = options.kernels
     async with asking(options) as client:
         await client.sync()
-        async with explained(client, options.kernel):
-            found = await client.predicted(options.kernel, options.shape, arch=options.of_arch, part=options.part)
+        async with explained(client, kernel):
+            found = await client.predicted(kernel, options.shape, arch=options.of_arch, part=options.part)
     return _print(Output(options), partial(ranked_predictions, found), rank_lines(found))

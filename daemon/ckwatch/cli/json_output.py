@@ -13,6 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from ckwatch.bench.imports.records import ImportedTimingsFile
 from ckwatch.cli.explain import ExplainedState
 from ckwatch.cli.farm import FarmWorkerLine
+from ckwatch.codeobject.code_files import TritonMetadata
+from ckwatch.codeobject.loop_ranking import RankedLoop
+from ckwatch.codeobject.metadata import ArgumentMetadata
 from ckwatch.codeobject.report import KernelReport
 from ckwatch.codeobject.report_diff import FigureChange, KernelWarning
 from ckwatch.compile.toolchain.devices import DetectedDevice
@@ -64,6 +67,21 @@ class ChangedKernel:
     kernel: str | None
     before: str | None
     changes: tuple[FigureChange, ...]
+
+
+@dataclass
+class InspectedCodeObject:
+    """A code object in a file: `origin` is its place in that, empty for the file itself. `arguments` by the names of
+    kernels. `triton`: what Triton's JSON beside it says; null where there is none."""
+
+    name: str
+    origin: str
+    arch: str
+    code_key: str
+    triton: TritonMetadata | None
+    kernels: tuple[KernelReport, ...]
+    arguments: dict[str, tuple[ArgumentMetadata, ...]]
+    notes: tuple[str, ...]
 
 
 @dataclass
@@ -420,6 +438,10 @@ OUTPUT: dict[str, tuple[type, ...]] = {
         ),
         _answer("UnitListing", "The instructions of a kernel: `inspect --isa`.", Isa),
         _answer(
+            "InspectedFile", "The code objects of a file: `inspect FILE`. `notes`: what cannot be read, and why.",
+            file=str, objects=tuple[InspectedCodeObject, ...], notes=tuple[str, ...],
+        ),
+        _answer(
             "CalibrationReport",
             """How far predictions were off: `inspect --calibration`. `ratio`, `off` and `order` are null without
             pairs.""",
@@ -447,6 +469,11 @@ OUTPUT: dict[str, tuple[type, ...]] = {
             kernel=str, shape=str, arch=str, part=str, cache=str, predicted=Literal[True],
             ranked=tuple[PredictedInstance, ...], left_out=tuple[str, ...], record=PredictionRecord | None,
             learned_from=str,
+        ),
+        _answer(
+            "RankedFiles",
+            "Kernels of files by what their main loops do at best: `rank FILE…`. `left_out`: what no loop says.",
+            files=tuple[str, ...], ranked=tuple[RankedLoop, ...], left_out=tuple[str, ...], notes=tuple[str, ...],
         ),
     ),
     "status": (

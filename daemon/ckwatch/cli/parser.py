@@ -151,6 +151,7 @@ def seconds(text: str) -> float:
 
 
 SHAPE = "a name in the kernel file, or sizes (M=64,N=64,K=128)"
+CODE_FILE = ".hsaco, .so, .o, .pt2 (AOT Inductor), an entry of Triton's cache, or a folder of these"
 UNIT = "KERNEL/INSTANCE@ARCH, or enough of it to name one unit"
 
 COMMON = (
@@ -162,14 +163,11 @@ COMMON = (
 )  # fmt: skip
 """Of all commands."""
 
-PATTERNS = named(
-    "units",
-    "words",
-    "PATTERN",
+WORDS = (
     "a folder, a kernel file, a template, or a pattern KERNEL, KERNEL/INSTANCE or KERNEL/INSTANCE@ARCH; quote "
-    "wildcards, as in 'gemm_f16/*' (default: all)",
-    nargs="*",
+    "wildcards, as in 'gemm_f16/*'"
 )
+PATTERNS = named("units", "words", "PATTERN", f"{WORDS} (default: all)", nargs="*")
 ONE_UNIT, ONE_KERNEL = (
     named("units", "unit", "UNIT", UNIT),
     named("kernels", "kernel", "KERNEL", "the name of a kernel"),
@@ -189,6 +187,8 @@ BUILD = (
 ON_SHAPE = value("--shape", "SHAPE", f"only on this shape: {SHAPE}")
 PLOT = value("--plot", "FILE", "write a plot to FILE.svg or FILE.png", type=Path)
 OF_ARCH = value("--arch", "ARCH", "an arch it is compiled for (default: the first)", dest="of_arch")
+FILE_ARCH = value("--arch", "ARCH", "of a FILE: only its code for ARCH", dest="of_arch")
+LAUNCHED = (value("--args", "FILE", "of a FILE: what its kernel takes and computes, in TOML", type=Path), FILE_ARCH)
 BASELINE = value("name", "NAME", "the baseline's name")
 PART = Option(
     ("part",),
@@ -403,7 +403,9 @@ BUILDING = (
     command(
         "verify",
         "Build kernels and see whether they are right, without a GPU",
-        PATTERNS,
+        named("units", "words", "PATTERN|FILE", f"{WORDS} (default: all); or one file: {CODE_FILE}", nargs="*"),
+        *LAUNCHED,
+        value("--write-args", "FILE", "of a FILE: write such a description to begin with, and end", type=Path),
         several("--shape", "SHAPE", f"try this shape only: {SHAPE}, or one that --details prints; may be repeated"),
         flag("--details", "print every shape that was tried"),
         flag("--force", "execute again what was verified already"),
@@ -556,9 +558,12 @@ LOOKING = (
     command(
         "inspect",
         "Show a code object's registers, occupancy, main loop and bounds",
-        named("units", "unit", "UNIT", UNIT, nargs="?"),
+        named("units", "unit", "UNIT|FILE", f"{UNIT}; or {CODE_FILE}", nargs="?"),
         flag("--isa", "print the instructions with source lines, the loop open"),
-        value("--kernel", "NAME", "--isa of this kernel of the unit (default: the main one)"),
+        value(
+            "--kernel", "NAME", "--isa of this kernel of the unit (default: the main one); of a FILE: only this kernel"
+        ),
+        FILE_ARCH,
         flag("--whole", "--isa with nothing folded"),
         flag("--no-lines", "--isa without the compile that source lines need"),
         flag("--calibration", "show how far predictions are off, over all fresh timings"),
@@ -569,7 +574,8 @@ LOOKING = (
     command(
         "profile",
         "Show where a kernel's work goes, line by line",
-        named("units", "unit", "UNIT", UNIT),
+        named("units", "unit", "UNIT|FILE", f"{UNIT}; or {CODE_FILE}"),
+        *LAUNCHED,
         value("--shape", "SHAPE", "execute it on SHAPE: a name, or sizes (M=64,N=64,K=128) (default: the first)"),
         value("--device", "DEVICE", "sample it on DEVICE (hip:0, cuda:0) with its vendor's profiler, rocprofv3 or ncu"),
         value(
@@ -588,16 +594,17 @@ LOOKING = (
         value("--top", "N", "list the first N", default=20, type=positive),
         value("--speedscope", "FILE", "write the stacks of functions to FILE for speedscope", type=Path),
         value("--pprof", "FILE", "write them to FILE for pprof", type=Path),
-        flag("--no-lines", "leave out the compile that source lines need"),
+        flag("--no-lines", "of a UNIT: leave out the compile that source lines need"),
         *ASKING,
         more="Without --device instructions are counted on an emulator: counts are exact, and no times.",
         runs="profile:profile",
     ),
     command(
         "rank",
-        "Rank the instances of a kernel by predicted time, without a GPU",
-        ONE_KERNEL,
-        value("--shape", "SHAPE", SHAPE, required=True),
+        "Rank the instances of a kernel by predicted time, or any code objects by their main loops, without a GPU",
+        named("kernels", "kernels", "KERNEL|FILE", f"the name of a kernel; or files: {CODE_FILE}", nargs="+"),
+        value("--shape", "SHAPE", f"of a KERNEL: {SHAPE}"),
+        value("--kernel", "NAME", "of a FILE: only this kernel; a pattern for several"),
         OF_ARCH,
         value("--part", "PART", "predict for PART, such as MI300X (default: the fastest)", default=""),
         *ASKING,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
+from ckwatch.cli.code_files import code_path
 from ckwatch.cli.imports.profile import device_profile_lines
 from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned, write_file
@@ -16,6 +17,7 @@ from ckwatch.cli.session import asking, one_unit
 from ckwatch.codeobject.profile_files import pprof, speedscope
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.profile_cells import PROFILE_COLUMNS, percent, profile_cells
+from ckwatch.workspace.discovery import working_folder
 
 if TYPE_CHECKING:
     from ckwatch.model.profiles import KernelProfile, ProfiledLine, ProfileFigures, ProfileHint
@@ -184,8 +186,16 @@ _ROWS: dict[str, Callable[[KernelProfile, str], list[list[str]]]] = {
 
 
 async def profile(options: argparse.Namespace) -> int:
-    """Print where the work of a unit's kernels goes; it is built if it was not. Raises CkwatchError."""
+    """Print where the work of the kernels of a unit or a file goes; a unit is built if it was not. Raises
+    CkwatchError."""
     output = Output(options)
+    if (path := await to_thread.run_sync(code_path, options.unit)) is not None:
+        from ckwatch.cli.code_file_profile import profile_file
+
+        found = await profile_file(path, options, output)
+        return await _print(found, options, output, str(working_folder()))
+    if options.args is not None or options.of_arch is not None:
+        raise CkwatchError("--args and --arch are for a file", "a unit's kernel file says how it is launched")
     if options.device is not None:
         return await _on_device(options, output)
     async with asking(options) as client:
@@ -198,18 +208,25 @@ async def profile(options: argparse.Namespace) -> int:
         with output.working(f"executing {' and '.join(units)} on the emulator"):
             async with explained(client, unit):
                 found = await client.profile(unit, options.shape, lines=not options.no_lines, against=against)
+    return await _print(found, options, output, str(client.root), against)
+
+
+async def _print(
+    found: UnitProfile, options: argparse.Namespace, output: Output, root: str, against: str | None = None
+) -> int:
+    """Print a counted profile and write the files that are asked for; paths are shown below `root`."""
     for path, write in ((options.speedscope, speedscope), (options.pprof, pprof)):
         if path is not None:
             if not found.kernels:
-                raise CkwatchError(f"'{unit}' has no kernel to write")
+                raise CkwatchError(f"'{found.unit}' has no kernel to write")
             largest = max(found.kernels, key=lambda kernel: kernel.total.counts.issued)
-            await to_thread.run_sync(write_file, path, write(largest, unit))
+            await to_thread.run_sync(write_file, path, write(largest, found.unit))
     if output.json:
         output.answer(found)
     else:
-        for text, style in profile_lines(found, options.by, options.top, str(client.root)):
+        for text, style in profile_lines(found, options.by, options.top, root):
             output.text(text, style)
-        for text, style in change_lines(found, against, options.top, str(client.root)):
+        for text, style in change_lines(found, against, options.top, root):
             output.text(text, style)
     return 0
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from ckwatch.cli.command_words import workspace_at
 from ckwatch.model.errors import CkwatchError, UntrustedError
 from ckwatch.workspace.trust import (
+    CODE,
     TrustState,
     distrust,
     is_shared,
@@ -40,8 +41,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def require_trust(root: Path, *, given: bool, served: bool = False) -> None:
-    """Go on only with trust in the workspace at `root`: it is there, or `given` with the command, or asked for.
+def require_trust(root: Path, *, given: bool, served: bool = False, code: str = CODE) -> None:
+    """Go on only with trust in the workspace at `root`: it is there, or `given` with the command, or asked for. `code`
+    is what would run.
 
     Asks on a terminal only. Raises UntrustedError without trust. Where the workspace is `served` by a daemon that was
     started with trust, what it names since is a warning: the daemon does not use it.
@@ -49,7 +51,7 @@ def require_trust(root: Path, *, given: bool, served: bool = False) -> None:
     state = trust_state(root)
     if state.trusted:
         return
-    if given or (sys.stdin.isatty() and sys.stderr.isatty() and _asked(root, state)):
+    if given or (sys.stdin.isatty() and sys.stderr.isatty() and _asked(root, state, code)):
         trust(root)
         return
     if served and state.listed:
@@ -59,12 +61,12 @@ def require_trust(root: Path, *, given: bool, served: bool = False) -> None:
         )
         return
     raise UntrustedError(
-        untrusted_words(root, state), "`--trust` trusts it from now on; `ckwatch trust --remove` undoes that"
+        untrusted_words(root, state, code), "`--trust` trusts it from now on; `ckwatch trust --remove` undoes that"
     )
 
 
-def _asked(root: Path, state: TrustState) -> bool:
-    words = untrusted_words(root, state) if state.listed else "Templates and compiler flags of this workspace are code"
+def _asked(root: Path, state: TrustState, code: str) -> bool:
+    words = untrusted_words(root, state) if state.listed else f"{code.capitalize()} of this workspace are code"
     sys.stderr.write(f"{words} that will run here.\n" if not state.listed else f"{words}\n")
     sys.stderr.write(f"Trust {root}? [y/N] ")
     sys.stderr.flush()

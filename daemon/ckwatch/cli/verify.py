@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from anyio import to_thread
 from rich.text import Text
 
 from ckwatch.checks.fold import fold
 from ckwatch.checks.verification_diagnostics import diagnostics_once
 from ckwatch.cli.advice import advice_on
 from ckwatch.cli.build_results import NO_COMPILER
+from ckwatch.cli.code_files import code_path
 from ckwatch.cli.mistakes import explained, report_mistakes, report_unbuilt
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asked_patterns, asking
@@ -24,7 +26,7 @@ from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.verification import NOT_MODELLED, ProblemOutcome, Verification, VerificationOutcome, VerifiedProblem
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.wire.state import Unit
+    from ckwatch.model.text import Span
     from ckwatch.wire.verification import VerifyLine
 
 MARKS = {"verified": ("✓", "green"), "failed": ("✗", "red"), "not verified": ("?", "yellow")}
@@ -39,11 +41,21 @@ SKIPPED = "skipped"
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Verify units: 1 when a kernel or a reference is wrong or does not build, 2 when one cannot be verified, 3 when
-    all is right but for results that were compared with nothing."""
+    """Verify units, or the kernel of a file that a description names: 1 when a kernel or a reference is wrong or does
+    not build, 2 when one cannot be verified, 3 when all is right but for results that were compared with nothing."""
+    paths = [path for word in options.words if (path := await to_thread.run_sync(code_path, word)) is not None]
+    if len(paths) == len(options.words) == 1:
+        from ckwatch.cli.code_file_verification import verify_file
+
+        return await verify_file(paths[0], options)
+    if paths:
+        raise CkwatchError("verify takes units, or one file with code objects", f"`ckwatch verify {paths[0]}`")
+    if unfit := next((name for name in ("args", "write_args", "of_arch") if getattr(options, name) is not None), None):
+        option = {"of_arch": "--arch"}.get(unfit, f"--{unfit.replace('_', '-')}")
+        raise CkwatchError(f"{option} is for a file with code objects", "`ckwatch verify FILE --args args.toml`")
     async with asking(options, options.words) as client:
         patterns = await asked_patterns(client, options.words)
-        shown = _Verify(Output(options, client.root), allow_uncompared=options.allow_uncompared)
+        shown = VerificationResults(Output(options, client.root), allow_uncompared=options.allow_uncompared)
         verifying = client.verifying(*patterns, shapes=options.shape, force=options.force)
         async with explained(client, *patterns), verifying as lines:
             await shown.follow(lines)
@@ -52,10 +64,11 @@ async def run(options: argparse.Namespace) -> int:
         mistakes = await report_mistakes(client, shown.output, patterns)
         await report_unbuilt(client, shown.output, shown.broken)
         units = await client.units(*patterns)
-        return shown.finish(units, mistakes.summary, await advice_on(client, shown.output, units))
+        places = {unit.id: unit.place for unit in units}
+        return shown.finish(places, mistakes.summary, await advice_on(client, shown.output, units))
 
 
-class _Verify:
+class VerificationResults:
     """The results of a verification so far."""
 
     def __init__(self, output: Output, *, allow_uncompared: bool) -> None:
@@ -72,9 +85,10 @@ class _Verify:
         """Print each unit; what is being done is shown on a terminal."""
         with self.output.working("building") as show:
             async for line in lines:
-                self._take(line, show)
+                self.take(line, show)
 
-    def _take(self, line: VerifyLine, show: Callable[[str], None]) -> None:
+    def take(self, line: VerifyLine, show: Callable[[str], None]) -> None:
+        """Print a line of the answer, or show it on the terminal by `show` while it is true."""
         if line.event == "start":
             self._total = line.units
             if self.output.json:
@@ -122,10 +136,9 @@ class _Verify:
             for row in aligned(rows):
                 self.output.text(f"    {row}")
 
-    def finish(self, units: Sequence[Unit], mistakes: str, advice: Mapping[str, Sequence[Diagnostic]]) -> int:
-        """Print what was found, at its place, and the sum; the exit status. `mistakes`: which files have errors;
-        `advice` on units does not count."""
-        places = {unit.id: unit.place for unit in units}
+    def finish(self, places: Mapping[str, Span], mistakes: str, advice: Mapping[str, Sequence[Diagnostic]]) -> int:
+        """Print what was found, at its place, and the sum; the exit status. `places` are those of the units' instances,
+        `mistakes` says which files have errors; `advice` on units does not count."""
         own: dict[str, tuple[Diagnostic, ...]] = {
             unit: diagnostics_once(found, unit, places[unit])
             for unit, found in self._found.items()

@@ -8,6 +8,7 @@ are exactly is in the absolute symbol `KERNEL.num_vgpr`, which clang emits since
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,8 +73,28 @@ _OPTIONAL_COUNTS = (".agpr_count", ".vgpr_spill_count", ".sgpr_spill_count")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentMetadata:
+    """An argument of a kernel, of LLVM's `.args`: `kind` is its `.value_kind` (`global_buffer`, `by_value`,
+    `hidden_block_count_x`, …), `access` its `.actual_access` (`read_only`, `write_only`, …); the others are empty where
+    the compiler has not written them."""
+
+    kind: str
+    offset_bytes: int
+    size_bytes: int
+    name: str = ""
+    type_name: str = ""
+    address_space: str = ""
+    access: str = ""
+
+    @property
+    def hidden(self) -> bool:
+        """Return True for one that the runtime fills in."""
+        return self.kind.startswith("hidden_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CodeObjectMetadata:
-    """The kernels of a code object, in its own order, CK's helpers among them.
+    """The kernels of a code object, in its own order, CK's helpers among them, and their arguments by symbol.
 
     `arch` is the processor without its features (`gfx942`); empty where the file does not tell. `cu_mode` holds the
     symbols of the kernels that run in CU mode on an arch that has WGP mode too (gfx10 and later).
@@ -83,6 +104,7 @@ class CodeObjectMetadata:
     kernels: tuple[KernelResources, ...]
     cu_mode: frozenset[str]
     notes: tuple[str, ...]
+    arguments: Mapping[str, tuple[ArgumentMetadata, ...]] = dataclasses.field(default_factory=dict)
 
 
 def read_metadata(data: bytes) -> CodeObjectMetadata:
@@ -126,7 +148,30 @@ def read_metadata(data: bytes) -> CodeObjectMetadata:
         kernels=tuple(kernels),
         cu_mode=_cu_mode(descriptors, arch),
         notes=tuple(notes),
+        arguments={_kernel_symbol(one): tuple(_arguments(one)) for one in fields if isinstance(one, dict)},
     )
+
+
+_ARGUMENT_WORDS = (".value_kind", ".name", ".type_name", ".address_space", ".actual_access")
+
+
+def _arguments(kernel: Mapping[str, Any]) -> Iterator[ArgumentMetadata]:
+    told = kernel.get(".args")
+    for one in told if isinstance(told, list) else ():
+        if isinstance(one, dict):
+            numbers = (one.get(".offset"), one.get(".size"))
+            offset, size = (number if isinstance(number, int) and number >= 0 else 0 for number in numbers)
+            words = (one.get(name) for name in _ARGUMENT_WORDS)
+            kind, name, type_name, space, access = (word if isinstance(word, str) else "" for word in words)
+            yield ArgumentMetadata(
+                kind=kind,
+                offset_bytes=offset,
+                size_bytes=size,
+                name=name,
+                type_name=type_name,
+                address_space=space,
+                access=access,
+            )
 
 
 def _metadata_map(notes: Sequence[elf.ElfNote]) -> Mapping[str, Any]:

@@ -1,8 +1,5 @@
-"""Reads ELF files and clang's offload bundles: sections, notes, symbols, and the device code of a shared object.
-
-Reading them here spares a process per compile. Formats: the ELF-64 specification, and "Clang Offload Bundler" in
-clang's documentation (`__CLANG_OFFLOAD_BUNDLE__`; compressed bundles begin with `CCOB`).
-"""
+"""Reads ELF files: sections, notes, symbols. Reading them here spares a process per compile. Format: the ELF-64
+specification."""
 
 from __future__ import annotations
 
@@ -25,14 +22,8 @@ _SHT_PROGBITS = 1
 _STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
 _STV_DEFAULT, _STV_PROTECTED = 0, 3
 
-_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
-_COMPRESSED = b"CCOB"
 _CODE = (".text", ".rodata", ".hip_fatbin", ".nv_fatbin")
 _TEXTS = ".rodata.str"
-
-
-class CompressedBundleError(Exception):  # not a fault: the bundler has to unpack it
-    """The offload bundle is compressed."""
 
 
 class ElfError(ValueError):
@@ -244,31 +235,6 @@ def _undefined(file: ElfFile) -> tuple[str, ...]:
     return tuple(sorted({symbol.name for symbol in file.symbols(SHT_SYMTAB) if symbol.section == 0}))
 
 
-def device_code(path: Path, arch: str) -> bytes | None:
-    """The AMDGPU ELF file for `arch` in a HIP object or shared object, None if it holds none.
-
-    Raises ValueError when the file is damaged, CompressedBundleError when the bundle has to be unpacked by clang's
-    tool.
-    """
-    file = ElfFile(read_file(path, BINARY_LIMIT_BYTES))
-    for bundle in _bundles(file):
-        found = _from_bundle(bundle, arch)
-        if found is not None:
-            return found
-    return None
-
-
-def fat_binary(path: Path) -> bytes | None:
-    """The whole offload bundle of a HIP object, None if it holds none. Raises ElfError."""
-    return next(_bundles(ElfFile(read_file(path, BINARY_LIMIT_BYTES))), None)
-
-
-def _bundles(file: ElfFile) -> Iterator[bytes]:
-    for section in file.sections:
-        if section.name == FATBIN_SECTION and section.kind != SHT_NOBITS:
-            yield file.content(section)
-
-
 def code_digest(data: bytes) -> str:
     """The SHA-256 of all code in an object, the host's and devices', with its constants and what it calls.
 
@@ -282,24 +248,3 @@ def code_digest(data: bytes) -> str:
             found.update(file.content(section))
     found.update("\n".join(_undefined(file)).encode())
     return found.hexdigest()
-
-
-def _from_bundle(bundle: bytes, arch: str) -> bytes | None:
-    if bundle.startswith(_COMPRESSED):
-        raise CompressedBundleError
-    if not bundle.startswith(_MAGIC):
-        raise ValueError("no offload bundle")
-    try:
-        (count,) = struct.unpack_from("<Q", bundle, len(_MAGIC))
-        at = len(_MAGIC) + 8
-        for _ in range(count):
-            offset, size, length = struct.unpack_from("<QQQ", bundle, at)
-            target = bundle[at + 24 : at + 24 + length].decode("ascii", "replace")
-            at += 24 + length
-            if target.startswith("hip") and target.endswith(f"-{arch}"):
-                if offset + size > len(bundle):
-                    raise ValueError("offload bundle is cut short")
-                return bundle[offset : offset + size]
-    except struct.error as error:
-        raise ValueError("offload bundle is cut short") from error
-    return None

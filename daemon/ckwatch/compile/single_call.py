@@ -25,6 +25,7 @@ from ckwatch.compile import compile_job, elf
 from ckwatch.compile.build_events import OnBuildEvent, OnePassLeft, ignore
 from ckwatch.compile.dependencies import format_dependency_file, read_headers
 from ckwatch.compile.flags import compile_flags, include_flags, link_flags, with_lines_for_linkers
+from ckwatch.compile.offload_bundles import device_code
 from ckwatch.compile.request import (
     CompileFault,
     CompileOutcome,
@@ -142,9 +143,7 @@ async def linked(job: compile_job.CompileJob, headers: tuple[str, ...], code_obj
     files[ProductKind.DEPENDENCIES] = folder / DEPENDENCIES
     try:
         gather = partial(_gathered, job, files, headers, code_object)
-        exports, compressed = await anyio.to_thread.run_sync(gather)
-        if compressed:
-            await _unpack(job, files)
+        exports = await anyio.to_thread.run_sync(gather)
     except OSError as error:
         return compile_job.unwritten(job, error)
     except ValueError as error:
@@ -236,9 +235,8 @@ def _code_object(job: compile_job.CompileJob) -> Path:
 
 def _gathered(
     job: compile_job.CompileJob, files: dict[ProductKind, Path], headers: tuple[str, ...], code_object: Path | None
-) -> tuple[tuple[str, ...], bool]:
-    """Complete the files of a compile that has linked; what it exports, and whether the device's code is still in a
-    compressed bundle. For a thread."""
+) -> tuple[str, ...]:
+    """Complete the files of a compile that has linked; what it exports. For a thread."""
     write_dependencies(files[ProductKind.DEPENDENCIES], headers)
     exports = elf.exported_symbols(files[ProductKind.SHARED_OBJECT])
     if job.request.language is Language.CU:
@@ -246,41 +244,17 @@ def _gathered(
         if cubin is not None:
             files[ProductKind.CODE_OBJECT] = cubin.rename(job.folder / f"kernel.{job.request.arch}.cubin")
     if job.request.language is not Language.HIP:
-        return exports, False
+        return exports
     target = _code_object(job)
     if code_object is not None:
         code_object.rename(target)
     else:
-        try:
-            code = elf.device_code(files[ProductKind.OBJECT], job.request.arch)
-        except elf.CompressedBundleError:
-            return exports, True
+        code = device_code(files[ProductKind.OBJECT], job.request.arch)
         if code is None:
-            return exports, False
+            return exports
         target.write_bytes(code)
     files[ProductKind.CODE_OBJECT] = target
-    return exports, False
-
-
-async def _unpack(job: compile_job.CompileJob, files: dict[ProductKind, Path]) -> None:
-    bundle = await anyio.to_thread.run_sync(elf.fat_binary, files[ProductKind.OBJECT])
-    if bundle is not None:
-        arch = job.request.arch
-        await anyio.to_thread.run_sync((job.folder / "bundle").write_bytes, bundle)
-        done = await job.run(
-            [
-                str(job.toolchain.offload_bundler),
-                "--unbundle",
-                "--type=o",
-                "--input=bundle",
-                f"--targets=hipv4-amdgcn-amd-amdhsa--{arch}",
-                "--output=code",
-            ]
-        )
-        if done.exit_status != 0:
-            raise ValueError("its offload bundle cannot be unpacked")
-        files[ProductKind.CODE_OBJECT] = _code_object(job)
-        await anyio.to_thread.run_sync((job.folder / "code").rename, files[ProductKind.CODE_OBJECT])
+    return exports
 
 
 def _nvcc_arguments(toolchain: CompilerToolchain) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ class EmulatedDevice:
     """
 
     def __init__(self, library: str, objdump: str, arch: str, instruction_limit: int = INSTRUCTION_LIMIT) -> None:
+        self._kernels: dict[tuple[int, str], tuple[bytes, int]] = {}
         os.environ |= {OBJDUMP_VARIABLE: objdump, ARCH_VARIABLE: arch.partition(":")[0]}
         os.environ |= {LIMIT_VARIABLE: str(instruction_limit), ERRORS_VARIABLE: str(os.dup(2))}
         try:
@@ -56,6 +57,13 @@ class EmulatedDevice:
             ("hipDeviceSynchronize", ctypes.c_int, ()),
             ("hipGetLastError", ctypes.c_int, ()),
             ("hipGetErrorName", ctypes.c_char_p, (ctypes.c_int,)),
+            ("hipModuleLoadData", ctypes.c_int, (ctypes.POINTER(pointer), ctypes.c_char_p)),
+            ("hipModuleGetFunction", ctypes.c_int, (ctypes.POINTER(pointer), pointer, ctypes.c_char_p)),
+            (
+                "hipModuleLaunchKernel",
+                ctypes.c_int,
+                (pointer, *[ctypes.c_uint] * 7, pointer, ctypes.POINTER(pointer), pointer),
+            ),
             ("ckwatch_emulator_reserve", ctypes.c_int, (ctypes.POINTER(pointer), ctypes.c_uint64)),
             ("ckwatch_emulator_mark_undefined", None, (pointer, ctypes.c_uint64)),
             ("ckwatch_emulator_undefined", None, (pointer, ctypes.c_uint64, pointer)),
@@ -99,6 +107,22 @@ class EmulatedDevice:
     def download(self, address: int, data: Bytes) -> None:
         """Read memory, written or not."""
         self._call("hipMemcpy", data.ctypes.data, address, data.nbytes, _FROM_DEVICE)
+
+    def kernel(self, code_object: bytes, symbol: str) -> int:
+        """The kernel of a code object, which is loaded once."""
+        key = (id(code_object), symbol)  # by identity, which the reference keeps
+        if key not in self._kernels:
+            module, function = ctypes.c_void_p(), ctypes.c_void_p()
+            self._call("hipModuleLoadData", ctypes.byref(module), code_object)
+            self._call("hipModuleGetFunction", ctypes.byref(function), module, symbol.encode())
+            self._kernels[key] = (code_object, function.value or 0)
+        return self._kernels[key][1]
+
+    def launch(self, kernel: int, extents: Sequence[int], dynamic_lds: int, arguments: Sequence[bytes]) -> None:
+        """Launch a kernel: `extents` of the grid, in workgroups, and of the block; its arguments' bytes in order."""
+        copies = [ctypes.create_string_buffer(one, len(one)) for one in arguments]
+        pointers = (ctypes.c_void_p * len(copies))(*map(ctypes.addressof, copies))
+        self._call("hipModuleLaunchKernel", kernel, *extents, dynamic_lds, None, pointers, None)
 
     def mark_undefined(self, address: int, size_bytes: int) -> None:
         """From now on a kernel must write this memory before it reads it."""

@@ -206,12 +206,16 @@ def _trials_on(unit: Unit, named: Sequence[tuple[str, Mapping[str, int]]]) -> It
 CUSTOM_HINT = (
     "if the kernel does not take such sizes, say so under [operation.limits] in the kernel file, or have it return −23"
 )
+LIMITS_HINT = "if the kernel does not take such sizes, say so under [operation.limits]"
+"""Of a kernel without a C function that could refuse them."""
+
 NULL_HINT = "the kernel file says `optional = true` for it"
 
 
 def _custom_trials(unit: Unit) -> Iterator[tuple[Trial, bool]]:
     """Of a unit of a custom operation: derived sizes, null pointers and flags, and which are essential."""
     operation, runtime = unit.operation, _usual_runtime(unit)
+    hint = CUSTOM_HINT if unit.kernel.template else LIMITS_HINT
 
     def trial_on(
         name: str,
@@ -220,7 +224,7 @@ def _custom_trials(unit: Unit) -> Iterator[tuple[Trial, bool]]:
         arguments: Mapping[str, int | float] = runtime,
     ) -> Trial:
         shape = Shape("", sizes, arguments, unit.instance.span)
-        return replace(_trial(unit, name, problem_of(operation, shape, unit.arch, null)), hint=CUSTOM_HINT)
+        return replace(_trial(unit, name, problem_of(operation, shape, unit.arch, null)), hint=hint)
 
     shapes = [shape.sizes for shape in unit.kernel.shapes]
     found = derived_sizes(operation, unit.instance.parameters, shapes)

@@ -21,6 +21,9 @@ from ckwatch.verification.findings import merged
 VERIFIER = WorkerStart(module_command("ckwatch.verification.worker"))
 """The worker of this installation that verifies."""
 
+REFERENCES = "references"
+"""The store's folder of results of users' references."""
+
 WORKERS = 4
 """That verify one artifact, one after the other; each but the last has crashed or hung."""
 

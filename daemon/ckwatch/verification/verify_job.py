@@ -61,6 +61,7 @@ from ckwatch.model.verification import (
 from ckwatch.verification.counting import counting_rules
 from ckwatch.verification.device import EmulatedDevice
 from ckwatch.verification.findings import MemoryRange, finding_of
+from ckwatch.verification.module_launch import ModuleFunction
 from ckwatch.verification.samples import PROBED_WORKGROUPS, sample_size
 from ckwatch.verification.tensor_memory import TensorMemory, TensorPiece, pieces_of
 from ckwatch.verification.undeclared_indices import (
@@ -77,6 +78,8 @@ from ckwatch.verification.undeclared_indices import (
 
 WORKSPACE = "the workspace"
 UNKNOWN_OPERATION = "what the kernel computes is not known, and there is no `reference` that says it"
+
+_Function = KernelFunction | ModuleFunction
 
 _NO_SUCH_LAUNCH = "hipErrorInvalidConfiguration"
 _FLOATS_WITH_INFINITY = ("f16", "bf16", "f32", "f64")
@@ -190,10 +193,15 @@ class _Verifier:
         if self._calls is not None:
             self._calls.close()
 
+    def _function(self, trial: Trial) -> _Function:
+        if self._job.launch is not None:
+            return ModuleFunction(self._device, self._artifact, self._job.launch, trial.problem)
+        return self._loader.function(trial.name, self._artifact, self._job.symbol, trial.problem)
+
     def run(self, trial: Trial) -> tuple[VerifiedProblem, tuple[EmulatedFinding, ...], ReferenceMistake | None]:
         """The outcome of one problem, what was found meanwhile, and a mistake of its reference."""
         self._mistake = None
-        function = self._loader.function(trial.name, self._artifact, self._job.symbol, trial.problem)
+        function = self._function(trial)
         trial = _with_indices(trial, self._indices)
         try:
             inputs = self._inputs(trial)
@@ -226,7 +234,7 @@ class _Verifier:
 
     def count(self, trial: Trial) -> str:
         """Launch once and count; why it did not end as it should, or ""."""
-        function = self._loader.function(trial.name, self._artifact, self._job.symbol, trial.problem)
+        function = self._function(trial)
         self._device.count(counting_rules(self._job.arch))
         try:
             inputs = self._inputs(trial, distinct=COUNTED_ELEMENTS)
@@ -241,7 +249,7 @@ class _Verifier:
         return stopped or ("" if done.failure is None else done.failure.message)
 
     def _writer(
-        self, trial: Trial, function: KernelFunction, inputs: Mapping[str, Storage], wrong: WrongElement
+        self, trial: Trial, function: _Function, inputs: Mapping[str, Storage], wrong: WrongElement
     ) -> tuple[EmulatedFinding, ...]:
         """The store that writes a wrong element last, by another launch; none where nothing writes it."""
         again = self._launch(trial, function, inputs, watched=wrong)
@@ -249,7 +257,7 @@ class _Verifier:
         return tuple(replace(one, message=f"{one.message}: {wrong.text}") for one in found[-1:])
 
     def _undeclared(
-        self, trial: Trial, function: KernelFunction, inputs: Mapping[str, Storage], done: _Launched
+        self, trial: Trial, function: _Function, inputs: Mapping[str, Storage], done: _Launched
     ) -> tuple[Trial, dict[str, Storage], _Launched] | None:
         """The trial with those indices declared that lead out of bounds, and its launch, with a warning for each; None
         where it is not they that do. What is out of bounds with such indices, too, stays an error."""
@@ -271,7 +279,7 @@ class _Verifier:
         return again, given, launched
 
     def _use(
-        self, trial: Trial, function: KernelFunction, zeros: Mapping[str, Storage], name: str, gone: set[Spot]
+        self, trial: Trial, function: _Function, zeros: Mapping[str, Storage], name: str, gone: set[Spot]
     ) -> IndexUse | None:
         """How the values of one input are used, by launches with two constants in it."""
         for values in probe_values(trial.compared, name):
@@ -306,7 +314,7 @@ class _Verifier:
     def _launch(
         self,
         trial: Trial,
-        function: KernelFunction,
+        function: _Function,
         inputs: Mapping[str, Storage],
         *,
         traced: bool = False,
@@ -321,7 +329,7 @@ class _Verifier:
             self._samples[trial.name] = 0
         return self._launched(trial, function, inputs, _How(traced, watched))
 
-    def _sample_of(self, trial: Trial, function: KernelFunction, inputs: Mapping[str, Storage]) -> int:
+    def _sample_of(self, trial: Trial, function: _Function, inputs: Mapping[str, Storage]) -> int:
         """How many workgroups of a problem are executed; 0 for all, also where one needs what others do."""
         if not trial.may_be_sampled or not self._job.checked:
             return 0
@@ -331,7 +339,7 @@ class _Verifier:
             self._samples[trial.name] = sample_size(probe.workgroups[1], probe.whole_cost) if fits else 0
         return self._samples[trial.name]
 
-    def _launched(self, trial: Trial, function: KernelFunction, inputs: Mapping[str, Storage], how: _How) -> _Launched:
+    def _launched(self, trial: Trial, function: _Function, inputs: Mapping[str, Storage], how: _How) -> _Launched:
         device, done = self._device, _Launched()
         device.clear()
         checked = self._job.checked and not how.counted
@@ -361,7 +369,7 @@ class _Verifier:
     def _run(
         self,
         trial: Trial,
-        function: KernelFunction,
+        function: _Function,
         inputs: Mapping[str, Storage],
         done: _Launched,
         held: list[int],

@@ -106,24 +106,8 @@ def read_kernel(
     template = _template(problems, values.get("template"), search)
     if template is not None and _is_wrong_kind(problems, values.get("operation"), template, search):
         return LoadedKernel(None, name, _name_span(document), tuple(problems.found))
-    operation = None
-    if "operation" in values:
-        operation = operations.read_operation(problems, values["operation"], ELSEWHERE, files)
-    shapes = []
-    usable = (
-        table is not None
-        and why_no_name(name) is None
-        and template is not None
-        and operation is not None
-        and not document.diagnostics
-    )
-    outline = operation or operations.outline_of(values)
-    if "shape" in values and outline is not None:
-        shapes = read_shapes(problems, values["shape"], outline)
-    if operation is not None:
-        before = problems.errors_found
-        operation = read_array_files(problems, operation, shapes, files)
-        usable = usable and problems.errors_found == before
+    operation, shapes, described = read_described(problems, values, ELSEWHERE, files)
+    usable = described and table is not None and why_no_name(name) is None and template is not None
     chosen = _archs(problems, table, template, archs)
     reader = ParameterReader(problems, _names_of(operation))
     if template is not None:
@@ -131,14 +115,12 @@ def read_kernel(
         reader.is_typed = partial(search.declares, template)
     spaces: list[SweepPlan] = []
     instances = _read_instances(reader, values, limits, spaces)
-    if operation is not None and operation.reference is not None and instances is not None:
+    if operation is not None and instances is not None:
         parameters = [name for one in instances for name in one.parameters]
         for space in spaces:
             parameters += [*space.fixed, *(axis.parameter for axis in space.axes)]
             parameters += [one.parameter for one in space.derived]
-        arguments = (*_tensor_arguments(operation), *operation.size_arguments, *operation.runtime_arguments)
-        reference = check_arguments(problems, operation.reference, arguments, [*dict.fromkeys(parameters)])
-        operation = replace(operation, reference=reference)
+        operation = with_checked_reference(problems, operation, parameters)
     kernel = None
     if usable and instances is not None and table is not None and template is not None and operation is not None:
         kernel = Kernel(
@@ -159,6 +141,33 @@ def read_kernel(
     if report_open_places(problems) or (kernel is not None and not chosen):
         kernel = None
     return LoadedKernel(kernel, name, _name_span(document), tuple(problems.found), tuple(spaces))
+
+
+def read_described(
+    problems: Problems, values: Mapping[str, Any], elsewhere: Mapping[str, str], files: NamedFiles
+) -> tuple[Operation | None, list[Shape], bool]:
+    """The operation and the shapes of a file, and whether both are without problems that keep a kernel from being
+    used. `files` reads what the operation names."""
+    operation = None
+    if "operation" in values:
+        operation = operations.read_operation(problems, values["operation"], elsewhere, files)
+    outline = operation or operations.outline_of(values)
+    shapes = read_shapes(problems, values["shape"], outline) if "shape" in values and outline is not None else []
+    before = problems.errors_found
+    if operation is not None:
+        operation = read_array_files(problems, operation, shapes, files)
+    usable = operation is not None and not problems.document.diagnostics and problems.errors_found == before
+    return operation, shapes, usable
+
+
+def with_checked_reference(problems: Problems, operation: Operation, parameters: Sequence[str]) -> Operation:
+    """The operation, whose reference is checked to take only its arguments and `parameters` of instances."""
+    if operation.reference is None:
+        return operation
+    arguments = (*_tensor_arguments(operation), *operation.size_arguments, *operation.runtime_arguments)
+    return replace(
+        operation, reference=check_arguments(problems, operation.reference, arguments, [*dict.fromkeys(parameters)])
+    )
 
 
 def _name_span(document: TomlDocument) -> Span:

@@ -155,10 +155,13 @@ def _shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
 
 
-def untrusted_words(root: Path, state: TrustState) -> str:
-    """Why the workspace at `root` may not run, as a sentence."""
+CODE = "templates and compiler flags"
+
+
+def untrusted_words(root: Path, state: TrustState, code: str = CODE) -> str:
+    """Why the `code` of the workspace at `root` may not run, as a sentence."""
     if not state.listed:
-        return f"{root} is not trusted: its templates and compiler flags are code that would run here"
+        return f"{root} is not trusted: its {code} are code that would run here"
     return f"{root} names what it did not when you trusted it: {'; '.join(state.changed.values())}"
 
 

@@ -17,6 +17,14 @@ vim.api.nvim_create_autocmd('BufReadCmd', {
   end,
 })
 
+vim.api.nvim_create_autocmd('BufReadCmd', {
+  group = group,
+  pattern = { '*.hsaco', '*.co' },
+  callback = function(event)
+    require('ckwatch.documents').read_code(event.buf)
+  end,
+})
+
 vim.api.nvim_create_autocmd('LspAttach', {
   group = group,
   callback = function(event)

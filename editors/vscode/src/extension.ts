@@ -1,6 +1,7 @@
 /** Wires the parts together. Everything shown comes from `ckwatch lsp`. */
 
 import { window, type ExtensionContext } from "vscode";
+import { showCodeObjects } from "./codeObjects";
 import { registerCommands } from "./commands";
 import { Headers } from "./headers";
 import { Heat } from "./heat";
@@ -29,6 +30,7 @@ export function activate(context: ExtensionContext): void {
     new Headers(server),
     new Heat(server),
     recogniseIncludedTemplates(),
+    ...showCodeObjects(server),
     ...registerCommands(server),
   );
   void server.start();

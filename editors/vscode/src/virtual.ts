@@ -1,4 +1,4 @@
-/** URIs of generated source and ISA: `ckwatch://KIND/KERNEL/INSTANCE@ARCH.EXT?folder=FOLDER`. */
+/** URIs of generated source and ISA, and of code objects: `ckwatch://KIND/KERNEL/INSTANCE@ARCH.EXT?folder=FOLDER`. */
 
 export const SCHEME = "ckwatch";
 
@@ -24,6 +24,12 @@ export function viewOf({ scheme, authority, path }: Parts): View | undefined {
     return undefined;
   }
   return { kind: authority, unit: path.replace(/^\//, "").replace(/\.[^./]*$/, "") };
+}
+
+/** The document that shows what is in a file with code objects. */
+export function ofCode(path: string): Parts {
+  const name = path.lastIndexOf("/") + 1;
+  return { scheme: SCHEME, authority: "code", path: `/${path.slice(name)}.s`, query: `folder=${path.slice(0, Math.max(1, name - 1))}` };
 }
 
 /** The URI as the server writes it: VS Code would also encode the `=` and the `@`. */

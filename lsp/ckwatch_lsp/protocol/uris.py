@@ -10,12 +10,13 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 SCHEME = "ckwatch"
 
-VirtualView = Literal["source", "isa", "profile"]
+VirtualView = Literal["source", "isa", "profile", "code"]
 
 
 @dataclass(frozen=True, slots=True)
 class VirtualUri:
-    """The rendered source, the ISA or the profile of a unit of the workspace at `folder`."""
+    """The rendered source, the ISA or the profile of a unit of the workspace at `folder`; or the figures and the ISA
+    (`code`) of the file in `folder` whose name is in place of the unit's."""
 
     view: VirtualView
     unit: str
@@ -26,7 +27,7 @@ class VirtualUri:
         """`KERNEL/INSTANCE@ARCH.hip`, by which editors recognise the language."""
         arch = self.unit.rpartition("@")[2]
         source = ".hip" if arch.startswith("gfx") else ".cu" if arch.startswith("sm_") else ".cpp"
-        return self.unit + {"source": source, "isa": ".s", "profile": ".txt"}[self.view]
+        return self.unit + {"source": source, "isa": ".s", "profile": ".txt", "code": ".s"}[self.view]
 
     @property
     def uri(self) -> str:

@@ -28,7 +28,7 @@ class VirtualDocumentProvider(LanguageProvider):
         if shown is None:
             return None
         virtual, text = shown
-        if virtual.view == "isa":
+        if virtual.view in ("isa", "code"):
             return self._instruction(document, text, position)
         segment = None if text.links is None else text.links.origin(position)
         if segment is None:
@@ -66,7 +66,7 @@ class VirtualDocumentProvider(LanguageProvider):
         parts = [f"**`{known.mnemonic}`** {meaning}".rstrip()] if known.mnemonic else []
         if known.span is not None:
             parts.append(f"from {self._place(known.span)}")
-        if known.header:
+        if known.header and (known.span is None or known.header != f"{known.span.path}:{known.span.start.line + 1}"):
             parts.append(f"in {known.header}")
         start = document.line(position.line).find(known.mnemonic) if known.mnemonic else -1
         about = None

@@ -32,7 +32,11 @@ from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.session.topics import Topics
+from ckwatch_lsp.virtual_documents.code_files import code_text
 from ckwatch_lsp.virtual_documents.texts import VirtualText, isa_text, outdated, source_text
+
+CODE_SUFFIXES = (".hsaco", ".co")
+"""Of files that hold nothing but code objects."""
 
 
 class VirtualFiles(SessionListener):
@@ -45,7 +49,10 @@ class VirtualFiles(SessionListener):
         self.paths: dict[VirtualUri, Path] = {}
 
     def virtual_at(self, path: str | None) -> VirtualUri | None:
-        """Return the virtual document of the file at `path`, if it is one of ours."""
+        """Return the virtual document of the file at `path`, if it is one of ours, or a code object, which editors show
+        as the text of its figures."""
+        if path is not None and path.endswith(CODE_SUFFIXES):
+            return VirtualUri("code", Path(path).name, Path(path).parent)
         return next((virtual for virtual, known in self.paths.items() if str(known) == path), None)
 
     async def show(self, virtual: VirtualUri, text: str) -> Path:
@@ -116,6 +123,10 @@ class _OpenView:
         """Counts edits of what it may be made of: comments are no part of a unit's state."""
 
 
+async def _do_nothing(_view: _OpenView) -> None:
+    """Follow no unit: a file is read when it is requested."""
+
+
 class VirtualDocuments(SessionListener):
     """The texts of virtual documents, by URI."""
 
@@ -132,6 +143,8 @@ class VirtualDocuments(SessionListener):
 
     async def text(self, virtual: VirtualUri) -> VirtualText:
         """The text as it is now. Raises CkwatchError where there is no such unit."""
+        if virtual.view == "code":
+            return await self._code(virtual)
         folder = self._session.folders.get(virtual.folder)
         if folder is None:
             raise CkwatchError(f"{virtual.folder} is not an open workspace")
@@ -145,6 +158,21 @@ class VirtualDocuments(SessionListener):
             await self._renew(folder, virtual, view, unit)
         assert view.text is not None  # noqa: S101  # that is what renewing does
         return view.text
+
+    async def _code(self, virtual: VirtualUri) -> VirtualText:
+        """The text of a file with code objects, read again when that has changed."""
+        path = virtual.folder / virtual.unit
+        view = self._views.setdefault(virtual, _OpenView(self._session.start, _do_nothing))
+        async with view.lock:
+            try:
+                status = await to_thread.run_sync(path.stat)
+            except OSError as error:
+                raise CkwatchError(f"{path} cannot be read: {error.strerror}") from error
+            state = (status.st_mtime_ns, status.st_size)
+            if view.text is None or view.state != state:
+                view.text = await code_text(path)
+                view.state = state
+            return view.text
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Fetch again what may have changed."""
@@ -165,7 +193,7 @@ class VirtualDocuments(SessionListener):
 
     def closed(self, document: TextDocument) -> None:
         """Do not keep a closed document up to date."""
-        if document.virtual is not None and document.path is None:
+        if document.virtual is not None and (document.path is None or document.virtual.view == "code"):
             self._views.pop(document.virtual, None)
 
     async def _follow(

@@ -99,7 +99,7 @@ def _holds(span: Span, path: str, position: Position) -> bool:
     return span.path == path and span.range.holds(position)
 
 
-COMMENT = {"source": "//", "isa": ";", "profile": "#"}
+COMMENT = {"source": "//", "isa": ";", "profile": "#", "code": ";"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -687,12 +687,12 @@ def _limits_hint(plan: _Plan) -> list[str]:
 
 def _shape_lines(plan: _Plan, *, known: bool) -> list[str]:
     """`[[shape]]`: what the program has where it says that, else examples, each of which says so."""
-    known = {name: int(value) for name, value in plan.facts.values.items() if name in plan.sizes}
-    known = {name: value for name, value in known.items() if 0 <= value <= INT32_MAX}
+    stated = {name: int(value) for name, value in plan.facts.values.items() if name in plan.sizes}
+    stated = {name: value for name, value in stated.items() if 0 <= value <= INT32_MAX}
     given = {name: int(value) for name, value in plan.answers.items() if re.fullmatch(r"\d+", value)}
     extents = {name for one in plan.tensors for size in one.sizes for name in names_in(size)}
     apart = {name for one in plan.tensors for name in one.strides if name in plan.sizes} - extents
-    given = {**known, **given}
+    given = {**stated, **given}
     named = [size for size in plan.sizes if size not in plan.asked and size not in apart]
     values = example_sizes(named, given, [one.sizes for one in plan.tensors], plan.multiples)
     values |= stride_values([(one.sizes, one.strides) for one in plan.tensors if one.strides], values)
@@ -703,7 +703,7 @@ def _shape_lines(plan: _Plan, *, known: bool) -> list[str]:
         if size not in values:
             lines.append(_open_line(toml_key(size), OPEN, plan.asked[size]))
             continue
-        loop = f"  # of the {plan.facts.loops[size]}" if size in plan.facts.loops and size in known else ""
+        loop = f"  # of the {plan.facts.loops[size]}" if size in plan.facts.loops and size in stated else ""
         example = "  # an example: the source does not say it" if known and size not in given else ""
         lines.append(f"{toml_key(size)} = {values[size]}{loop or example}")
     for key, kind in plan.runtime.items():

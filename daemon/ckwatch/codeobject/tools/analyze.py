@@ -59,9 +59,32 @@ async def analyze(
         contents = await anyio.to_thread.run_sync(read_metadata, data)
     except ValueError as error:
         return CodeObjectReport(arch=arch, kernels=(), notes=(str(error),))
+    return await analyze_contents(code_object, contents, tools, arch, own=own, launcher=launcher)
+
+
+async def analyze_contents(
+    code_object: Path,
+    contents: CodeObjectMetadata,
+    tools: LlvmTools,
+    arch: str = "",
+    *,
+    own: tuple[str, Sequence[str]] = ("", ()),
+    launcher: Launcher = run_process,
+) -> CodeObjectReport:
+    """Analyze a code object whose metadata has been read, as `analyze`."""
     if not contents.kernels:
         return CodeObjectReport(arch=contents.arch or arch, kernels=(), notes=contents.notes)
     return await _Analysis(tools, contents.arch or arch, launcher).report(code_object, contents, own)
+
+
+def resources_alone(contents: CodeObjectMetadata, note: str) -> CodeObjectReport:
+    """The report of a code object without LLVM's tools; `note` says why there are none."""
+    kernels = tuple(
+        KernelReport(resources=one, occupancy=occupancy_of(one, contents.arch, cu_mode=one.symbol in contents.cu_mode))
+        for one in contents.kernels
+        if not is_helper(one.symbol)
+    )
+    return CodeObjectReport(arch=contents.arch, kernels=kernels, notes=(*contents.notes, note))
 
 
 class _Analysis:

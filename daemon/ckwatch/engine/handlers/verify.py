@@ -42,7 +42,7 @@ from ckwatch.model.verification import Verification, VerificationDepth
 from ckwatch.system.code_version import version_of
 from ckwatch.verification.library import FOLDER, build_library, source_files
 from ckwatch.verification.problems import profiled_trial, trials_of
-from ckwatch.verification.session import VERIFIER, count, verify
+from ckwatch.verification.session import REFERENCES, VERIFIER, count, verify
 from ckwatch.workspace.array_files import array_contents
 from ckwatch.workspace.settings import VerifySection
 
@@ -57,9 +57,6 @@ VERIFYING_MODULES = (
 """With what they import, all that has a part in the result of a trial."""
 
 THOROUGH = VerificationDepth.THOROUGH
-
-REFERENCES = "references"
-"""The store's folder of results of users' references."""
 
 COUNTS_KEPT = 20
 

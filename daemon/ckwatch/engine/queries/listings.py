@@ -20,7 +20,6 @@ from ckwatch.checks.rebase import position_rebaser
 from ckwatch.codeobject.disassembly import DisassembledFunction
 from ckwatch.codeobject.listing import listing_of
 from ckwatch.codeobject.listing_text import IsaView, isa_view
-from ckwatch.codeobject.profile import profile_of
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, main_kernel
 from ckwatch.codeobject.source_lines import CallChain, move_call_chains, same_instructions, transfer_call_chains
 from ckwatch.codeobject.tools.llvm_tools import disassemble, source_lines_of
@@ -45,9 +44,8 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.instruction_counts import KernelCounts
 from ckwatch.model.profiles import KernelProfile
 from ckwatch.model.verification import Verification
-from ckwatch.prediction.wait_and_issue import cycles_of, residency_of
 from ckwatch.render.outcome import Rendered
-from ckwatch.verification.counting import cache_line_bytes
+from ckwatch.verification.kernel_profiles import counted_profile
 from ckwatch.verification.places import at_inputs, place_findings
 from ckwatch.wire.analysis import Isa
 
@@ -319,12 +317,7 @@ class IsaListings:
 
 def _profiled(known: KnownKernel, kernel: KernelReport, counts: KernelCounts, arch: str) -> KernelProfile:
     frames, rendered = known.lines()
-    name, lanes = kernel.resources.name, kernel.resources.wavefront_size
-    listing = listing_of(known.function, name=name, main=kernel.loop, frames=frames, rendered=rendered)
-    line_bytes = cache_line_bytes(arch)
-    resident = residency_of(kernel, counts, arch, line_bytes)
-    cycles = None if resident is None else cycles_of(known.function.instructions, counts.instructions, resident)
-    return profile_of(listing, counts, rendered, wave_lanes=lanes, line_bytes=line_bytes, cycles=cycles)
+    return counted_profile(known.function, kernel, counts, arch, frames=frames, rendered=rendered)
 
 
 def _with_places(found: Verification, symbol: str, known: KnownKernel) -> Verification:

@@ -1,5 +1,17 @@
--- Generated source and ISA as buffers named by their `ckwatch:` URI. The server says what is in them.
+-- Generated source and ISA as buffers named by their `ckwatch:` URI, and what is in code objects. The server says what
+-- the text is.
 local M = {}
+
+-- The document of a code object's file; else the buffer is named by its URI.
+local function uri_of(buffer)
+  local name = vim.api.nvim_buf_get_name(buffer)
+  if vim.startswith(name, 'ckwatch:') then
+    return name
+  end
+  local path = vim.fs.normalize(name)
+  local file, folder = vim.uri_encode(vim.fs.basename(path)), vim.uri_encode(vim.fs.dirname(path))
+  return ('ckwatch://code/%s.s?folder=%s'):format(file, folder)
+end
 
 -- A document is the server's; nothing here is worth a prompt or a swap file.
 local function prepare(buffer)
@@ -23,7 +35,7 @@ end
 ---@param buffer integer
 ---@param filled? fun()
 function M.read(buffer, filled)
-  local uri = vim.api.nvim_buf_get_name(buffer)
+  local uri = uri_of(buffer)
   local client = require('ckwatch').client(buffer)
   prepare(buffer)
   if not client then
@@ -41,13 +53,29 @@ function M.read(buffer, filled)
     put(buffer, document.text)
     if vim.bo[buffer].filetype == '' then
       local kind = uri:match('^ckwatch://(%w+)/')
-      vim.bo[buffer].filetype = ({ isa = 'asm', profile = 'text' })[kind] or 'cpp'
+      vim.bo[buffer].filetype = ({ isa = 'asm', code = 'asm', profile = 'text' })[kind] or 'cpp'
     end
     vim.lsp.buf_attach_client(buffer, client.id)
     if filled then
       filled()
     end
   end)
+end
+
+---Fills the buffer of a code object's file. It needs no workspace: a server is started where none runs.
+---@param buffer integer
+function M.read_code(buffer)
+  prepare(buffer)
+  if require('ckwatch').client(buffer) then
+    return M.read(buffer)
+  end
+  local config = vim.tbl_extend('force', vim.lsp.config.ckwatch, {
+    root_dir = vim.fs.dirname(vim.api.nvim_buf_get_name(buffer)),
+    on_init = function()
+      M.read(buffer)
+    end,
+  })
+  vim.lsp.start(config, { bufnr = buffer, attach = false })
 end
 
 ---The server says that a document has changed.

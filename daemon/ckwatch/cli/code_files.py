@@ -1,0 +1,338 @@
+"""`ckwatch inspect FILE` and `ckwatch rank FILE…`: code objects from anywhere, without a workspace or a daemon."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+
+from ckwatch.cli.command_words import KERNEL_END, TEMPLATE_END, dependency
+from ckwatch.cli.kernel_figures import INDENT, Line, isa_lines, kernel_lines
+from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.toolchain import trusted_workspace
+from ckwatch.codeobject.code_files import (
+    SUFFIXES,
+    TRITON_TEXTS,
+    CodeFile,
+    CodeObject,
+    code_paths,
+    open_code_file,
+)
+from ckwatch.codeobject.loop_ranking import NOT_RANKED, RankedLoop, rank_loops
+from ckwatch.codeobject.report import CodeObjectReport, KernelReport, main_kernel
+from ckwatch.codeobject.tools.code_file_analysis import analyze_code, kernel_listing
+from ckwatch.model.amounts import count, size
+from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.system.user_files import is_file, is_folder
+
+if TYPE_CHECKING:
+    from ckwatch.codeobject.listing_text import IsaView
+    from ckwatch.codeobject.metadata import ArgumentMetadata
+    from ckwatch.codeobject.tools.llvm_tools import LlvmTools
+    from ckwatch.wire.analysis import Isa
+
+_ARGUMENTS_SHOWN = 12
+_LISTED = 8
+"""Kernels whose instructions are shown together."""
+
+
+def code_path(word: str) -> Path | None:
+    """Return the path of a file or folder with code objects that a word of the command line is; None for the name of a
+    unit or a kernel. A name with the suffix of such a file is one, whether it is there or not."""
+    path = Path(word)
+    if path.name.endswith((KERNEL_END, TEMPLATE_END)):
+        return None
+    if path.suffix in (*SUFFIXES, *TRITON_TEXTS) or is_file(path):
+        return path
+    if not is_folder(path) or any(path.rglob(f"*{KERNEL_END}")):
+        return None
+    return path if code_paths(path) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Inspected:
+    """A code object of a file, and its report."""
+
+    file: str
+    code: CodeObject
+    report: CodeObjectReport
+
+    @property
+    def title(self) -> str:
+        """`matmul_kernel.hsaco, gfx942 (4 warps, 4 KiB of LDS at launch by Triton's JSON)`."""
+        code, triton = self.code, self.code.triton
+        name = self.file if code.origin in ("", code.name) and code.name in ("", self.file) else code.name
+        origin = f", {code.origin}" if code.origin not in ("", code.name) else ""
+        told = (
+            "" if triton is None else f" (Triton: {count(triton.num_warps, 'warp')}, {size(triton.shared_bytes)} LDS)"
+        )
+        return f"{name}{origin}, {code.arch or 'arch not known'}{told}"
+
+    def figures(self) -> dict[str, object]:
+        """The fields of a code object in JSON."""
+        return {
+            "name": self.code.name,
+            "origin": self.code.origin,
+            "arch": self.report.arch,
+            "code_key": code_key(self.code),
+            "triton": self.code.triton,
+            "kernels": self.report.kernels,
+            "arguments": {
+                one.resources.name: self.code.metadata.arguments.get(one.resources.symbol, ())
+                for one in self.report.kernels
+            },
+            "notes": self.report.notes,
+        }
+
+
+def code_key(code: CodeObject) -> str:
+    """Return the SHA-256 of a code object."""
+    return hashlib.sha256(code.data).hexdigest()
+
+
+async def tools_for(options: argparse.Namespace) -> tuple[LlvmTools | None, str]:
+    """Return LLVM's tools of the workspace's toolchain, if that is trusted, or else of the machine's; None, and a note,
+    without a toolchain."""
+    from ckwatch.compile.toolchain.discover import discover
+    from ckwatch.workspace.loading import load_workspace
+
+    def find() -> tuple[LlvmTools | None, str]:
+        root = trusted_workspace(options)
+        choice = None if root is None else load_workspace(root).settings.toolchain
+        try:
+            return dependency(options, "discover", discover)(choice), ""
+        except ToolchainError as error:
+            reason = error.message.partition("\n")[0]
+            return None, f"{reason}: no main loop, no instructions, no predictions (`ckwatch toolchain install`)"
+
+    return await to_thread.run_sync(find)
+
+
+async def opened(path: Path, arch: str | None) -> CodeFile:
+    """Read a file's code objects, of one arch or all. Raises CkwatchError where it cannot be read, or has none of the
+    arch."""
+    try:
+        found = await to_thread.run_sync(open_code_file, path)
+    except OSError as error:
+        raise CkwatchError(f"{path} cannot be read: {error.strerror or error}") from error
+    chosen = found.of_arch(arch)
+    if found.objects and not chosen.objects:
+        there = ", ".join(dict.fromkeys(one.arch for one in found.objects))
+        raise CkwatchError(f"{path} has no code for {arch}", f"it has some for {there}")
+    return chosen
+
+
+async def _inspected(
+    path: Path, options: argparse.Namespace, tools: LlvmTools | None, why: str
+) -> tuple[CodeFile, list[_Inspected]]:
+    """The code objects of a file with their reports, without those that have none of the kernels of `--kernel`. Raises
+    CkwatchError if none has."""
+    found = await opened(path, options.of_arch)
+    pattern = getattr(options, "kernel", None)
+    reports = await analyze_code(found.objects, tools, why)
+    every = [_Inspected(path.name, code, report) for code, report in zip(found.objects, reports, strict=True)]
+    if not isinstance(pattern, str):
+        return found, every
+    kept = [replace(one, report=_with_kernels(one.report, pattern)) for one in every]
+    kept = [one for one in kept if one.report.kernels]
+    if not kept and every:
+        names = list(dict.fromkeys(kernel.resources.name for one in every for kernel in one.report.kernels))
+        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+        raise CkwatchError(f"{path} has no kernel '{pattern}'", f"it has {', '.join(names[:10])}{more}")
+    return found, kept
+
+
+def _with_kernels(report: CodeObjectReport, pattern: str) -> CodeObjectReport:
+    """Keep the kernels of that name or symbol, or that match it as a pattern of a shell."""
+    named = {pattern}
+    kernels = tuple(
+        one
+        for one in report.kernels
+        if {one.resources.name, one.resources.symbol} & named
+        or fnmatchcase(one.resources.name, pattern)
+        or fnmatchcase(one.resources.symbol, pattern)
+    )
+    return replace(report, kernels=kernels, own=0)
+
+
+def argument_words(arguments: Sequence[ArgumentMetadata]) -> str:
+    """`*f32 x_ptr, i32 n, 4 bytes`: type and name as far as the compiler has written them."""
+    shown = [one for one in arguments if not one.hidden]
+    words = [
+        " ".join(filter(None, (one.type_name or ("pointer" if _is_pointer(one) else f"{one.size_bytes} B"), one.name)))
+        for one in shown[:_ARGUMENTS_SHOWN]
+    ]
+    more = [f"and {len(shown) - _ARGUMENTS_SHOWN} more"] if len(shown) > _ARGUMENTS_SHOWN else []
+    return ", ".join([*words, *more]) or "none"
+
+
+def _is_pointer(argument: ArgumentMetadata) -> bool:
+    return argument.kind in ("global_buffer", "dynamic_shared_pointer")
+
+
+def file_lines(found: CodeFile, inspected: Sequence[_Inspected]) -> Iterator[Line]:
+    """All figures of a file for a terminal."""
+    for note in found.notes:
+        yield note, "yellow"
+    for number, one in enumerate(inspected):
+        if number or found.notes:
+            yield "", ""
+        yield one.title, "bold"
+        for note in one.report.notes:
+            yield f"{INDENT}{note}", "yellow"
+        if not one.report.kernels:
+            yield f"{INDENT}no kernels", ""
+        for at, kernel in enumerate(one.report.kernels):
+            if at:
+                yield "", ""
+            arguments = one.code.metadata.arguments.get(kernel.resources.symbol, ())
+            yield from kernel_lines(kernel, [["arguments", argument_words(arguments)]])
+
+
+def _listed(inspected: Sequence[_Inspected], *, several: bool) -> list[tuple[_Inspected, KernelReport]]:
+    """The kernels whose instructions are shown: all, or the main one of the first code object that has one."""
+    if several:
+        return [(one, kernel) for one in inspected for kernel in one.report.kernels]
+    mains = [(one, main_kernel(one.report)) for one in inspected]
+    return [(one, kernel) for one, kernel in mains if kernel is not None][:1]
+
+
+async def _isa(
+    found: CodeFile, inspected: Sequence[_Inspected], tools: LlvmTools | None, why: str, *, several: bool
+) -> Isa:
+    """The listings of kernels, with the figures of the whole file above them."""
+    from ckwatch.wire.analysis import Isa
+
+    listed = _listed(inspected, several=several)
+    if not listed:
+        notes = "; ".join(note for one in inspected for note in one.report.notes)
+        raise CkwatchError(f"{found.path} has no kernel to show", notes or None)
+    if tools is None:
+        raise CkwatchError(f"the instructions of {found.path.name} cannot be shown: {why}")
+    lines = [f"; {text}".rstrip() for text, _ in file_lines(found, inspected)]
+    views: list[IsaView] = []
+    for one, kernel in listed[:_LISTED]:
+        view = await kernel_listing(one.code, kernel, tools)
+        down = len(lines) + 1
+        lines += ["", *view.text.removesuffix("\n").split("\n")]
+        moved = [replace(line, line=line.line + down) for line in view.lines]
+        folds = [replace(fold, start=fold.start + down, end=fold.end + down) for fold in view.folds]
+        views.append(replace(view, lines=tuple(moved), folds=tuple(folds)))
+    if len(listed) > _LISTED:
+        lines += ["", f"; {len(listed) - _LISTED} more kernels: `ckwatch inspect FILE --isa --kernel NAME` shows them"]
+    first, kernel = listed[0]
+    return Isa(
+        unit=first.title,
+        artifact_key=code_key(first.code),
+        fresh=True,
+        kernel=kernel.resources.name,
+        kernels=tuple(each.resources.name for each in first.report.kernels),
+        text="\n".join([*lines, ""]),
+        lines=tuple(line for view in views for line in view.lines),
+        folds=tuple(fold for view in views for fold in view.folds),
+        mnemonics={name: text for view in views for name, text in view.mnemonics.items()},
+        has_lines=any(view.has_lines for view in views),
+        notes=(*found.notes, *dict.fromkeys(note for view in views for note in view.notes)),
+    )
+
+
+async def inspect_file(path: Path, options: argparse.Namespace) -> int:
+    """Print the figures of the code objects of a file, or the instructions of a kernel. Exit status 1 if there is no
+    code that can be read.
+
+    Raises CkwatchError for a file that cannot be read, and for a kernel or arch that is not in it.
+    """
+    output = Output(options)
+    tools, why = await tools_for(options)
+    with output.working(f"reading {path}"):
+        found, inspected = await _inspected(path, options, tools, why)
+        isa = None
+        if (options.isa or options.whole) and inspected:
+            isa = await _isa(found, inspected, tools, why, several=options.kernel is not None)
+    status = 0 if inspected else 1
+    if isa is not None and output.json:
+        output.answer(isa)
+    elif output.json:
+        output.answer(file=str(path), objects=[one.figures() for one in inspected], notes=found.notes)
+    else:
+        for text, style in isa_lines(isa, whole=options.whole) if isa is not None else file_lines(found, inspected):
+            output.text(text, style)
+    return status
+
+
+async def rank_files(paths: Sequence[Path], options: argparse.Namespace) -> int:
+    """Print the kernels of files by what their main loops can do at best. Raises CkwatchError as `inspect_file`."""
+    output = Output(options)
+    tools, why = await tools_for(options)
+    notes: list[str] = []
+    kernels: list[tuple[str, str, str, KernelReport]] = []
+    for path in paths:
+        with output.working(f"reading {path}"):
+            found, inspected = await _inspected(path, options, tools, why)
+        notes += found.notes
+        for one in inspected:
+            notes += one.report.notes
+            kernels += [(str(path), one.code.origin, one.report.arch, kernel) for kernel in one.report.kernels]
+    ranked = await to_thread.run_sync(rank_loops, kernels)
+    notes = list(dict.fromkeys(notes))
+    if output.json:
+        output.answer(files=[str(path) for path in paths], ranked=ranked, left_out=NOT_RANKED, notes=notes)
+    else:
+        for text, style in ranked_lines(ranked, notes):
+            output.text(text, style)
+    return 0 if kernels else 1
+
+
+_HEADS = {
+    "matrix": ("", "kernel", "FLOP/clock", "×", "matrix units", "waves", "clocks", "file"),
+    "memory": ("", "kernel", "B/clock", "×", "", "waves", "clocks", "file"),
+}
+_TITLES = {
+    "matrix": "by the FLOPs of a SIMD per clock, at best",
+    "memory": "by bytes of global memory per clock of one wave: what issuing costs, not what memory takes",
+}
+_RIGHT = frozenset({0, 2, 3, 4, 5, 6})
+
+
+def ranked_lines(ranked: Sequence[RankedLoop], notes: Sequence[str]) -> Iterator[Line]:
+    """The ranking for a terminal: how it is ranked stands above it, what it leaves out below."""
+    for note in notes:
+        yield note, "yellow"
+    for arch, work in dict.fromkeys((one.arch, one.work) for one in ranked):
+        rows = [one for one in ranked if (one.arch, one.work) == (arch, work)]
+        if work is None:
+            yield f"{arch}, no place:", "bold"
+            yield from (
+                (INDENT + text, "") for text in aligned([[one.kernel, one.because, _place(one)] for one in rows])
+            )
+            continue
+        yield f"{arch}, main loops {_TITLES[work]} (predicted by llvm-mca, not measured)", "bold"
+        head, *texts = aligned([_HEADS[work], *(_cells(one) for one in rows)], _RIGHT)
+        yield INDENT + head, "dim"
+        for one, text in zip(rows, texts, strict=True):
+            yield INDENT + text, "bold green" if one.place == 1 else ""
+    if ranked:
+        yield f"{INDENT}left out: {'; '.join(NOT_RANKED)}", "dim"
+
+
+def _cells(one: RankedLoop) -> list[str]:
+    return [
+        f"{one.place}",
+        one.kernel,
+        "" if one.rate is None else f"{one.rate:.4g}",
+        "" if one.ratio is None else f"{one.ratio:.2f}",
+        "" if one.matrix_use is None or one.work != "matrix" else f"{100 * one.matrix_use:.0f} % by one wave",
+        "" if one.waves_per_simd is None else f"{one.waves_per_simd}",
+        "" if one.clocks is None else f"{one.clocks:.0f}",
+        _place(one),
+    ]
+
+
+def _place(one: RankedLoop) -> str:
+    return ", ".join(filter(None, (one.file, one.origin)))

@@ -1,0 +1,279 @@
+"""Opens any file that holds code for AMD GPUs, and yields its code objects with their kernels and arguments.
+
+| file | what is read |
+|---|---|
+| `.hsaco`, `.co`: a code object | itself |
+| `.so`, `.o`, `.a`, programs, fat binaries | every code object, of every arch (`ckwatch.compile.offload_bundles`) |
+| an entry of Triton's cache | the `.hsaco` with its JSON (warps, LDS), and the arguments in its `.ttgir` or `.ttir` |
+| a package of AOT Inductor (`.pt2`), any zip archive | its members of these kinds |
+| a folder | its files of these kinds, at any depth |
+
+Files are told apart by what they contain, not by their names. Whatever is damaged becomes a note.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ckwatch.codeobject.metadata import ArgumentMetadata, CodeObjectMetadata, read_metadata
+from ckwatch.compile import elf
+from ckwatch.compile.offload_bundles import find_device_code, what_it_is
+from ckwatch.system.user_files import BINARY_LIMIT_BYTES, TEXT_LIMIT_BYTES, is_file, is_folder, read_file
+
+SUFFIXES = (".hsaco", ".co", ".so", ".o", ".a", ".pt2", ".hipfb")
+"""Of files that are read in folders and archives."""
+TRITON_TEXTS = (".json", ".ttgir", ".ttir", ".amdgcn", ".llir", ".source")
+"""Files of an entry of Triton's cache that stand for its `.hsaco`."""
+
+_MOST_FILES = 10_000
+_RELOCATABLE = "__CLANG_OFFLOAD_BUNDLE__hip"
+"""Begins the names of sections with relocatable device code."""
+_ZIP = b"PK\x03\x04"
+_DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, OSError, EOFError, ValueError)
+
+Beside = Callable[[str], bytes | None]
+"""Reads the file of another suffix beside a code object, None where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TritonMetadata:
+    """What Triton's JSON beside a code object says: `shared_bytes` of LDS are given to it at its launch, of `num_warps`
+    waves. `arguments` are name and type of those that its function has in the `.ttgir` (`x_ptr`, `*f32`)."""
+
+    name: str
+    num_warps: int
+    shared_bytes: int
+    arguments: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeObject:
+    """A code object in a file. `name` tells it apart in messages, `origin` is its place inside the file, empty for the
+    file itself. `arch` is without features. Its kernels are in `metadata`, with Triton's LDS and names of arguments."""
+
+    arch: str
+    data: bytes = field(repr=False)
+    name: str
+    origin: str
+    metadata: CodeObjectMetadata
+    triton: TritonMetadata | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeFile:
+    """A file's code objects in its order; `notes` say what could not be read, and why."""
+
+    path: Path
+    objects: tuple[CodeObject, ...]
+    notes: tuple[str, ...] = ()
+
+    def of_arch(self, arch: str | None) -> CodeFile:
+        """Return the code objects for an arch alone, all for None."""
+        return self if arch is None else replace(self, objects=tuple(one for one in self.objects if one.arch == arch))
+
+
+def open_code_file(path: Path) -> CodeFile:
+    """Read all code objects of a file or folder. Raises OSError if it cannot be read; nothing else."""
+    if path.suffix in TRITON_TEXTS and is_file(path.with_suffix(".hsaco")):
+        path = path.with_suffix(".hsaco")
+    found = [*(_in_folder(path) if is_folder(path) else _of_path(path, path.name))]
+    objects = tuple(one for one in found if isinstance(one, CodeObject))
+    notes = tuple(dict.fromkeys(one for one in found if isinstance(one, str)))
+    if not objects and not notes:
+        notes = (f"{path.name} holds no code for AMD GPUs.",)
+    return CodeFile(path=path, objects=objects, notes=notes)
+
+
+def code_paths(folder: Path) -> list[Path]:
+    """Return the files in a folder, at any depth, whose names say that they hold code; 10,000 at most."""
+    names = (
+        Path(where, name)
+        for where, _, names in islice(os.walk(folder), _MOST_FILES)
+        for name in names
+        if name.endswith(SUFFIXES)
+    )
+    return sorted(islice(names, _MOST_FILES))
+
+
+def _in_folder(folder: Path) -> Iterator[CodeObject | str]:
+    for path in (paths := code_paths(folder)):
+        name = path.relative_to(folder).as_posix()
+        try:
+            yield from _of_path(path, name, name)
+        except OSError as error:
+            yield f"{name}: {error.strerror or error}"
+    if len(paths) == _MOST_FILES:
+        yield f"No more than {_MOST_FILES:,} files of a folder are read."
+
+
+def _of_path(path: Path, name: str, origin: str = "") -> Iterator[CodeObject | str]:
+    def beside(suffix: str) -> bytes | None:
+        other = path.with_suffix(suffix)
+        return read_file(other, TEXT_LIMIT_BYTES) if is_file(other) else None
+
+    yield from _of_content(read_file(path, BINARY_LIMIT_BYTES), name, origin, beside)
+
+
+def _of_content(data: bytes, name: str, origin: str, beside: Beside) -> Iterator[CodeObject | str]:
+    if data.startswith(_ZIP):
+        yield from _in_archive(data, name)
+    elif data[:4] == b"\x7fELF" and data[18:20] == elf.EM_AMDGPU.to_bytes(2, "little"):
+        yield from _code_object(data, name, origin, "", beside)
+    else:
+        yield from _in_host_file(data, name, origin)
+
+
+def _in_archive(data: bytes, name: str) -> Iterator[CodeObject | str]:
+    try:
+        with zipfile.ZipFile(BytesIO(data)) as archive:
+            members = {one.filename: one for one in archive.infolist()}
+
+            def read(member: str, limit: int) -> bytes | None:
+                told = members.get(member)
+                if told is None or told.file_size > limit:
+                    return None
+                with archive.open(told) as file:
+                    return file.read(told.file_size)
+
+            for member in [one for one in members if one.endswith(SUFFIXES) and not one.endswith(".pt2")]:
+                try:
+                    content = read(member, BINARY_LIMIT_BYTES)
+                    if content is None:
+                        yield f"{name}: {member} is too large"
+                        continue
+                    stem = PurePosixPath(member)
+                    yield from _of_content(
+                        content,
+                        stem.name,
+                        member,
+                        lambda suffix, stem=stem: read(str(stem.with_suffix(suffix)), TEXT_LIMIT_BYTES),  # type: ignore[misc]
+                    )
+                except _DAMAGED_ZIP as error:
+                    yield f"{name}: {member} is damaged: {error}"
+    except _DAMAGED_ZIP as error:
+        yield f"{name} is a damaged archive: {error}"
+
+
+def _in_host_file(data: bytes, name: str, origin: str) -> Iterator[CodeObject | str]:
+    try:
+        sections = elf.ElfFile(data).sections if data[:4] == b"\x7fELF" else ()
+    except elf.ElfError as error:
+        yield f"{name} {error.problem}: its code objects are searched for."
+        sections = ()
+    for one in sections:
+        if one.name.startswith(_RELOCATABLE):
+            arch = one.name.rpartition("-")[2]
+            yield f"{name} has LLVM bitcode for {arch}, which becomes instructions only when it is linked (-fgpu-rdc)."
+    for found in find_device_code(data):
+        section = next(
+            (
+                one
+                for one in sections
+                if one.offset <= found.offset < one.offset + one.size and one.kind != elf.SHT_NOBITS
+            ),
+            None,
+        )
+        if found.problem:
+            if not found.offset or (section is not None and section.name == elf.FATBIN_SECTION):
+                yield f"{name}: the offload bundle at {found.offset:#x} {found.problem}."
+            continue
+        where = f"{section.name if section else 'at'} {found.offset:#x}"
+        features = found.arch if ":" in found.arch else ""
+        place = ", ".join(part for part in (origin, where, features, found.within) if part)
+        if other := what_it_is(found.data):
+            yield f"{name} has {other} for {found.arch}, which becomes instructions only when it is linked or loaded."
+        else:
+            yield from _code_object(found.data, name, place, found.arch, lambda _suffix: None)
+
+
+def _code_object(data: bytes, name: str, origin: str, arch: str, beside: Beside) -> Iterator[CodeObject | str]:
+    where = f"{name} ({origin})" if origin and origin != name else name
+    try:
+        metadata = read_metadata(data)
+    except ValueError as error:
+        yield f"{where}: {error}"
+        return
+    triton = None
+    told = beside(".json")
+    if told is not None:
+        triton = _triton_metadata(told)
+        if triton is None:
+            yield f"{where}: the JSON beside it is not Triton's."
+        else:
+            signature = beside(".ttgir") or beside(".ttir") or b""
+            triton = replace(triton, arguments=_signature(signature.decode("utf-8", "replace"), triton.name))
+            metadata = _with_triton(metadata, triton, _accesses(beside(".llir") or b"", triton.name))
+    yield CodeObject(
+        arch=metadata.arch or arch.partition(":")[0],
+        data=data,
+        name=name,
+        origin=origin,
+        metadata=metadata,
+        triton=triton,
+    )
+
+
+def _triton_metadata(data: bytes) -> TritonMetadata | None:
+    try:
+        value: Any = json.loads(data)
+        return TritonMetadata(
+            name=str(value["name"]), num_warps=int(value["num_warps"]), shared_bytes=max(0, int(value["shared"]))
+        )
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        return None
+
+
+_PARAMETER = re.compile(
+    r"%(?P<value>[\w$.-]+): (?P<type>!tt\.[\w.]+<[^\n{}()]*?>|\w+)(?= |,|\)|$)(?: \{[^\n{}]*\})?"
+    r'(?: loc\("(?P<name>[\w.]+)"\()?'
+)
+_POINTER = re.compile(r"!tt\.ptr<(\w+)(?:, \d+)?>")
+
+
+def _signature(text: str, function: str) -> tuple[tuple[str, str], ...]:
+    """Name and type of the parameters of a function in Triton's MLIR; empty where it is not there."""
+    _, found, rest = text.partition(f"tt.func public @{function}(")
+    line = rest.partition("\n")[0] if found else ""
+    return tuple((one["name"] or one["value"], _POINTER.sub(r"*\1", one["type"])) for one in _PARAMETER.finditer(line))
+
+
+def _accesses(text: bytes, function: str) -> list[str]:
+    """How each argument of a function in LLVM's text is accessed, as `.actual_access` says it; empty where that is not
+    known."""
+    _, found, rest = text.partition(b" @" + function.encode() + b"(")
+    line = rest.partition(b"\n")[0].partition(b") local_unnamed_addr")[0] if found else b""
+    words = [set(one.split()) for one in line.split(b", ")]
+    return [next((name for word, name in _ACCESSES.items() if word in one), "") for one in words]
+
+
+_ACCESSES = {b"readonly": "read_only", b"writeonly": "write_only"}
+SCRATCH = ("global_scratch", "profile_scratch")
+"""Pointers that Triton appends to a kernel's arguments."""
+
+
+def _with_triton(metadata: CodeObjectMetadata, triton: TritonMetadata, accesses: Sequence[str]) -> CodeObjectMetadata:
+    """Give the kernel the LDS of its launch, and its arguments their names and how they are accessed."""
+    arguments: dict[str, tuple[ArgumentMetadata, ...]] = dict(metadata.arguments)
+    there = [one for one in arguments.get(triton.name, ()) if not one.hidden]
+    names: list[tuple[str, str]] = [*triton.arguments, *((name, "*i8") for name in SCRATCH)][: len(there)]
+    if triton.arguments and len(there) >= len(triton.arguments):
+        if len(accesses) != len(there):
+            accesses = [""] * len(there)
+        told = zip(there, names, accesses, strict=False)
+        named = [replace(one, name=name, type_name=kind, access=how) for one, (name, kind), how in told]
+        arguments[triton.name] = (*named, *arguments[triton.name][len(named) :])
+    kernels = tuple(
+        replace(one, lds_bytes=max(one.lds_bytes, triton.shared_bytes)) if one.symbol == triton.name else one
+        for one in metadata.kernels
+    )
+    return replace(metadata, kernels=kernels, arguments=arguments)

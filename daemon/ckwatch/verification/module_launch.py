@@ -1,0 +1,89 @@
+"""Launches a kernel of a code object on the emulator, in place of the C function of an artifact."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Mapping, Sequence
+
+from ckwatch.bench.kernel_abi import INTEGERS, REALS
+from ckwatch.bench.report import FailureKind
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Launch
+from ckwatch.model.kernel_launches import ArgumentKind, KernelLaunch, LaunchArgument
+from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.tensors import evaluate_size
+from ckwatch.verification.device import EmulatedDevice
+
+SCALARS = {"float": "<f", "double": "<d", "bool": "<?"}
+"""How C types that are no integers are packed."""
+
+
+def size_of(c_type: str) -> int:
+    """Return the bytes of a runtime argument's C type."""
+    return 1 if c_type == "bool" else ctypes.sizeof(REALS.get(c_type) or INTEGERS[c_type][0])
+
+
+class ModuleFunction:
+    """A kernel of a code object, for one problem; used as `ckwatch.bench.kernel_abi.KernelFunction`.
+
+    Raises BenchmarkError where the code object cannot be loaded.
+    """
+
+    def __init__(
+        self, device: EmulatedDevice, code_object: bytes, launch: KernelLaunch, problem: KernelProblem
+    ) -> None:
+        self._device = device
+        self._launch = launch
+        self._kernel = device.kernel(code_object, launch.symbol)
+        given = {one.name: one.value for one in problem.arguments if one.value is not None}
+        self._integers = {name: value for name, value in given.items() if isinstance(value, int)}
+        self._integers |= dict(launch.constants)
+        self._values = given
+
+    def workspace_bytes(self, stream: int) -> int:  # noqa: ARG002  # as a KernelFunction
+        """Return 0: what a kernel needs besides tensors, its caller does not say."""
+        return 0
+
+    def launch(self, addresses: Mapping[str, int], workspace: int, stream: int) -> Launch:  # noqa: ARG002
+        """A launch on the buffers at `addresses`; nothing where the grid is empty. Raises BenchmarkError, with HIP's
+        name for a launch that cannot be, for a value that does not fit its argument, and an expression without one."""
+        launch = self._launch
+        grid, block = self._extents(launch.grid), self._extents(launch.block)
+        dynamic_lds = self._evaluated(launch.dynamic_lds)
+        values = [self._packed(one, at, addresses) for at, one in enumerate(launch.arguments, 1)]
+
+        def run() -> None:
+            if all(grid):
+                self._device.launch(self._kernel, (*grid, *block), dynamic_lds, values)
+
+        return run
+
+    def _extents(self, texts: Sequence[str]) -> list[int]:
+        return [*(self._evaluated(text) for text in texts), *[1] * (3 - len(texts))]
+
+    def _evaluated(self, text: str) -> int:
+        try:
+            value = evaluate_size(text, self._integers)
+        except ValueError as error:
+            raise _no_launch(f"`{text}` has no value: {error}") from None
+        if not 0 <= value < 1 << 32:
+            raise _no_launch(f"`{text}` is {value:,}, which is no extent of a launch")
+        return value
+
+    def _packed(self, argument: LaunchArgument, at: int, addresses: Mapping[str, int]) -> bytes:
+        if argument.kind is not ArgumentKind.VALUE:
+            address = addresses.get(argument.text, 0) if argument.kind is ArgumentKind.BUFFER else 0
+            return address.to_bytes(argument.size_bytes, "little")
+        try:
+            if argument.c_type in SCALARS:
+                return struct.pack(SCALARS[argument.c_type], self._values[argument.text])
+            value = evaluate_size(argument.text, self._integers)
+            signed = value < 0 or argument.c_type.startswith("int")
+            return value.to_bytes(argument.size_bytes, "little", signed=signed)
+        except (ValueError, OverflowError, struct.error) as error:
+            reason = f"argument {at}, `{argument.text}`, does not fit its {argument.size_bytes} bytes: {error}"
+            raise _no_launch(reason) from None
+
+
+def _no_launch(reason: str) -> BenchmarkError:
+    return BenchmarkError(FailureKind.ERROR_CODE, f"{reason} (hipErrorInvalidConfiguration)")

@@ -1,0 +1,194 @@
+"""Code objects in files of any kind: made here of real ones, and damaged here."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import zipfile
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from ckwatch.codeobject.code_files import CodeFile, TritonMetadata, code_paths, open_code_file
+from fakes.fake_compiler import bundle, elf
+from helpers.code_objects import content
+
+TRITON = Path(__file__).parents[1] / "data/triton"
+CODE = content("gemm_bf16_bias_silu_64x64x32.gfx942")
+OTHER = content("gemm_bf16_bias_silu_64x64x32.gfx1100")
+TARGET = "hipv4-amdgcn-amd-amdhsa--"
+BUNDLE = bundle(("host-x86_64-unknown-linux-gnu-", b""), (f"{TARGET}gfx942:xnack-", CODE), (f"{TARGET}gfx1100", OTHER))
+
+
+def archive(**members: bytes) -> bytes:
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, data in members.items():
+            made.writestr(name, data)
+    return file.getvalue()
+
+
+def package() -> bytes:
+    """One of AOT Inductor: kernels of Triton with their JSON, and a host library."""
+    folder = "model/data/aotinductor/model/"
+    triton = {f"{folder}{path.name}": path.read_bytes() for path in TRITON.glob("matmul_kernel.*")}
+    return archive(**triton, **{f"{folder}k.wrapper.so": elf({".hip_fatbin": BUNDLE}), f"{folder}weights": b"PK\3\4"})
+
+
+def opened(folder: Path, name: str, data: bytes) -> CodeFile:
+    path = folder / name
+    path.write_bytes(data)
+    return open_code_file(path)
+
+
+def kernels(found: CodeFile) -> list[tuple[str, str, str]]:
+    return [(one.arch, one.origin, kernel.name) for one in found.objects for kernel in one.metadata.kernels]
+
+
+def signature(found: CodeFile, kernel: str) -> list[str]:
+    return [f"{one.type_name} {one.name}" for one in found.objects[0].metadata.arguments[kernel] if not one.hidden]
+
+
+def test_an_entry_of_tritons_cache() -> None:
+    found = open_code_file(TRITON / "matmul_kernel.hsaco")
+    (code,) = found.objects
+    assert code.triton == TritonMetadata(
+        name="matmul_kernel", num_warps=4, shared_bytes=4096,
+        arguments=(
+            ("a_ptr", "*f16"), ("b_ptr", "*f16"), ("c_ptr", "*f16"), ("M", "i32"), ("N", "i32"), ("K", "i32"),
+            ("stride_am", "i32"), ("stride_bk", "i32"), ("stride_cm", "i32"),
+        ),
+    )  # fmt: skip
+    assert signature(found, "matmul_kernel")[:4] == ["*f16 a_ptr", "*f16 b_ptr", "*f16 c_ptr", "i32 M"]
+    assert signature(found, "matmul_kernel")[-2:] == ["*i8 global_scratch", "*i8 profile_scratch"]
+    (kernel,) = code.metadata.kernels
+    assert (kernel.lds_bytes, kernel.workgroup_size, code.arch, found.notes) == (4096, 256, "gfx942", ())
+    assert open_code_file(TRITON / "matmul_kernel.ttir") == found
+
+
+def test_a_folder() -> None:
+    found = open_code_file(TRITON)
+    assert code_paths(TRITON) == [TRITON / f"{name}_kernel.hsaco" for name in ("add", "matmul", "softmax")]
+    assert [one.triton and one.triton.shared_bytes for one in found.objects] == [0, 4096, 16]
+    assert [one.origin for one in found.objects] == [path.name for path in code_paths(TRITON)]
+
+
+@pytest.mark.parametrize(
+    ("name", "beside", "note", "arguments"),
+    [
+        ("none", {}, [], [" ", " ", " ", " ", " ", " "]),
+        ("damaged", {".json": b'{"name"'}, ["code.hsaco: the JSON beside it is not Triton's."], [" "] * 6),
+        (
+            "another function",
+            {".ttgir": b"tt.func public @other(%x: i32) {"},
+            [],
+            [" "] * 6,
+        ),
+        (
+            "numbered arguments",
+            {
+                ".ttgir": b'  tt.func public @add_kernel(%arg0: !tt.ptr<f32, 1> {tt.divisibility = 16 : i32} loc("x"(#loc)), '
+                b'%arg1: !tt.ptr<bf16> loc("/k.py":1:0), %arg2: !tt.ptr<i64>, %arg3: i1) attributes {noinline = false} {\n'
+            },
+            [],
+            ["*f32 x", "*bf16 arg1", "*i64 arg2", "i1 arg3", "*i8 global_scratch", "*i8 profile_scratch"],
+        ),
+    ],
+)
+def test_what_stands_beside_tritons_code(
+    tmp_path: Path, name: str, beside: dict[str, bytes], note: list[str], arguments: list[str]
+) -> None:
+    """Names of arguments are in its MLIR alone."""
+    if name in ("another function", "numbered arguments"):
+        shutil.copy(TRITON / "add_kernel.json", tmp_path / "code.json")
+    for suffix, data in beside.items():
+        (tmp_path / f"code{suffix}").write_bytes(data)
+    found = opened(tmp_path, "code.hsaco", (TRITON / "add_kernel.hsaco").read_bytes())
+    assert [*found.notes] == note
+    assert signature(found, "add_kernel") == arguments
+
+
+def test_a_host_file_of_several_archs(tmp_path: Path) -> None:
+    second = bundle((f"{TARGET}gfx942", (TRITON / "add_kernel.hsaco").read_bytes()))
+    text = b"a name of a format: __CLANG_OFFLOAD_BUNDLE__"
+    found = opened(tmp_path, "k.so", elf({".rodata": text, ".hip_fatbin": BUNDLE + bytes(64) + second}))
+    at = 64 + len(text)
+    assert kernels(found) == [
+        ("gfx942", f".hip_fatbin {at:#x}, gfx942:xnack-", "reduce_partials"),
+        ("gfx942", f".hip_fatbin {at:#x}, gfx942:xnack-", "gemm_tiled<GemmTiled<256, 64, 64, 32, 4, 4>>"),
+        ("gfx1100", f".hip_fatbin {at:#x}", "reduce_partials"),
+        ("gfx1100", f".hip_fatbin {at:#x}", "gemm_tiled<GemmTiled<256, 64, 64, 32, 4, 4>>"),
+        ("gfx942", f".hip_fatbin {at + len(BUNDLE) + 64:#x}", "add_kernel"),
+    ]
+    assert found.notes == ()
+    assert {one.arch for one in found.of_arch("gfx1100").objects} == {"gfx1100"}
+    assert found.of_arch(None) is found
+
+
+def test_a_package_of_aot_inductor(tmp_path: Path) -> None:
+    found = opened(tmp_path, "model.pt2", package())
+    assert found.notes == ()
+    triton = [one for one in found.objects if one.triton is not None]
+    assert [(one.name, one.origin) for one in triton] == [
+        ("matmul_kernel.hsaco", "model/data/aotinductor/model/matmul_kernel.hsaco")
+    ]
+    assert triton[0].metadata.arguments["matmul_kernel"][3].name == "M"
+    assert [one.arch for one in found.objects if one.triton is None] == ["gfx942", "gfx1100"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "note"),
+    [
+        ("k.o", b"", "k.o holds no code for AMD GPUs."),
+        ("k.o", elf({}), "k.o holds no code for AMD GPUs."),
+        ("k.hsaco", CODE[:100], "k.hsaco: The code object is cut short."),
+        ("k.so", elf({".hip_fatbin": BUNDLE[:60]}), "k.so: the offload bundle at 0x40 is cut short."),
+        ("k.hipfb", b"CCOB\4\0\1\0",
+         "k.hipfb: the offload bundle at 0x0 is compressed in a way that is not known (version 4, method 1)."),
+        ("k.pt2", package()[:3000], "k.pt2 is a damaged archive: File is not a zip file"),
+        ("k.o", elf({"__CLANG_OFFLOAD_BUNDLE__hip-amdgcn-amd-amdhsa--gfx942": b"BC"}),
+         "k.o has LLVM bitcode for gfx942, which becomes instructions only when it is linked (-fgpu-rdc)."),
+        ("k.o", elf({".hip_fatbin": bundle(("hip-spirv64-amd-amdhsa--amdgcnspirv", b"\3\2\x23\7spirv"))}),
+         "k.o has SPIR-V for amdgcnspirv, which becomes instructions only when it is linked or loaded."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_noted(tmp_path: Path, name: str, data: bytes, note: str) -> None:
+    found = opened(tmp_path, name, data)
+    assert (found.objects, found.notes) == ((), (note,))
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        open_code_file(tmp_path / "k.hsaco")
+
+
+def damaged(data: bytes, chance: random.Random) -> Iterator[bytes]:
+    """Cut short anywhere, and with bytes that are others."""
+    for _ in range(12):
+        yield data[: chance.randrange(len(data))]
+    for _ in range(40):
+        changed = bytearray(data)
+        for _ in range(chance.randrange(1, 30)):
+            changed[chance.randrange(len(changed))] = chance.choice([0, 1, 0x7F, 0xFF, chance.randrange(256)])
+        yield bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("k.hsaco", (TRITON / "add_kernel.hsaco").read_bytes()),
+        ("k.so", elf({".hip_fatbin": bundle((f"{TARGET}gfx942", (TRITON / "add_kernel.hsaco").read_bytes()))})),
+        ("k.pt2", package()),
+    ],
+)
+def test_damage_is_never_an_exception(tmp_path: Path, name: str, data: bytes) -> None:
+    shutil.copy(TRITON / "add_kernel.json", tmp_path / "k.json")
+    (tmp_path / "k.ttir").write_bytes((TRITON / "add_kernel.ttir").read_bytes()[::-1])
+    noted = 0
+    for one in damaged(data, random.Random(11)):  # noqa: S311  # the same damage every time
+        found = opened(tmp_path, name, one)
+        assert found.objects or found.notes
+        noted += bool(found.notes)
+    assert noted > 10
