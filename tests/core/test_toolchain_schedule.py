@@ -78,6 +78,7 @@ def test_errors_of_an_earlier_text_are_not_shown() -> None:
     world, _ = edited(token=7)
     world.run()
     world.save(T1, "blank\ninclude macros\nheader h1\ntoken 7")
+    assert len(messages(world, A)) == 1, "stale, while the unit is at work"
     world.run(*ALL_BUT_CHECKING)
     assert not messages(world, A)
     world.run()

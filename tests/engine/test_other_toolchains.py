@@ -12,6 +12,7 @@ from benches.daemon_bench import Bench, build, following
 from benches.old_toolchain import NEW_API, with_old_toolchain
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.wire.figures_text import toolchain_words
 from ckwatch.wire.state import BuildLine
 from fakes.patience import PATIENCE_S
 
@@ -56,6 +57,9 @@ async def test_an_error_of_an_old_toolchain_appears_in_the_editor_with_its_name(
         unit = seen.units["one"]
         assert (unit.outcome, unit.errors) == ("built", 1)
         assert [(one.name, one.outcome, one.errors) for one in unit.toolchains] == [("../old", "failed", 1)]
+        words = toolchain_words((one.name, one.outcome, one.working) for one in unit.toolchains)
+        assert words == "fails with ../old"
+        assert (await daemon.statuses.status()).other_toolchains == {"../old": {"failed": 2}}
         assert not (await build(daemon))["one"].diagnostics
     assert set(calls(bench)) == {"host", "device"}
 

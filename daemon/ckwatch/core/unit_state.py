@@ -300,15 +300,16 @@ class UnitState:
         return (*found, *self._compiler_diagnostics(result), *known, *self.advice_diagnostics)
 
     def _compiler_diagnostics(self, result: events.CompileFacts) -> tuple[Diagnostic, ...]:
-        """The compiler's messages, with the errors that other toolchains have at places of the present text."""
+        """The compiler's messages with the errors that other toolchains have: at places of the present text, or of the
+        one that this result is of while the unit is at work."""
         now = self.toolchains
-        others = {one.name: now.results.get(one.name) for one in now.policy.others} if now.results else {}
-        if not others or not self.settled:
+        if not now.results or not now.policy.others:
             return result.diagnostics
-        known = {
-            name: None if one is None or one.outcome is Outcome.FAULTED or not self.holds(one) else one.diagnostics
-            for name, one in others.items()
-        }
+        known: dict[str, tuple[Diagnostic, ...] | None] = {}
+        for name in (one.name for one in now.policy.others):
+            found = now.results.get(name)
+            shown = found is not None and (self.holds(found) if self.settled else found.basis == result.artifact)
+            known[name] = found.diagnostics if found and shown and found.outcome is not Outcome.FAULTED else None
         own = None if result.outcome is Outcome.FAULTED else now.policy.main
         return with_other_toolchains(result.diagnostics, own, known)
 
@@ -351,6 +352,7 @@ class UnitState:
         self.figures.unreadable_artifact = main.figures.unreadable_artifact
         self.verification.latest = main.verification.latest
         self.advice.latest = main.advice.latest
+        self.toolchains.policy, self.toolchains.results = main.toolchains.policy, main.toolchains.results
 
     @property
     def _figure_diagnostics(self) -> tuple[Diagnostic, ...]:

@@ -200,8 +200,9 @@ class BuildTools:
 
     async def rest(self) -> None:
         """Nothing is to be rendered: one worker will do for the next edit."""
-        if self.compiler is not None:
-            self.compiler.builder.rest()
+        for compiler in (self.compiler, *self._others.values()):
+            if compiler is not None:
+                compiler.builder.rest()
         for store in tuple(self._stores.values()):
             await to_thread.run_sync(store.contents.rest)
         for pool in self._pools.values():

@@ -108,7 +108,7 @@ class OtherToolchains:
         if lacks := await to_thread.run_sync(lacking, limiter=self._threads):
             place = unit.kernel.template_span
             found = Diagnostic(Severity.ERROR, Source.HOST, "host/no-headers", lacks, place, units=(unit.id,))
-            return UnitWithToolchain(Outcome.FAULTED, render, None, (*render.diagnostics, found))
+            return UnitWithToolchain(Outcome.FAILED, render, None, (*render.diagnostics, found))
         request = compile_request(workspace, unit, text, awaited=awaited)
         result = None if force else await compiler.builder.find(request)
         if result is None:
