@@ -52,7 +52,9 @@ def examples() -> list[Example]:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return gemm_bench(tmp_path_factory.mktemp("docs"))
+    made = gemm_bench(tmp_path_factory.mktemp("docs"))
+    (made.root / "rocm-7.14/bin").mkdir(parents=True)
+    return made
 
 
 def connect_to(bench: Bench, *_path: str, **_options: Any) -> AbstractAsyncContextManager[Client]:

@@ -420,7 +420,7 @@ BUILDING = (
         "upgrade",
         "Show what another toolchain or Composable Kernel would change",
         PATTERNS,
-        value("--to", "TOOLCHAIN", "a ROCm tree, or a folder of Composable Kernel's headers", required=True),
+        value("--to", "TOOLCHAIN", "an installed one, a ROCm tree, or a folder that holds ck/", required=True),
         flag("--no-verify", "compile and compare only, without the emulator"),
         Alternatives(
             flag("--json", "print one JSON object per line"),

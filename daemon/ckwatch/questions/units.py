@@ -186,6 +186,6 @@ class UnitQuestions:
         """Build units with the present toolchain and with another: lines `start`, `stage`, `unit` with what would
         change, `done`.
 
-        `to`: a ROCm tree, or a folder of Composable Kernel's headers. What is built goes to the store and nowhere else.
-        Leaving the context before the end stops it. `verify`: have an emulator execute what was built.
+        `to`: an installed one, a ROCm tree, or a folder of Composable Kernel's headers. What is built goes to the store
+        and nowhere else. Leaving the context before the end stops it. `verify`: have an emulator execute it.
         """
