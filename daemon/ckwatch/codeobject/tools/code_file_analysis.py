@@ -52,7 +52,7 @@ async def disassemble_kernel(
     """Return the kernel's instructions and their source lines by address; None, and why, where there are no lines.
     Raises ToolchainError when it cannot be disassembled."""
     async with _copy_of(code) as path:
-        function = await disassemble(path, tools, kernel.resources.symbol)
+        function = await disassemble(path, tools, kernel.resources.symbol, code.metadata.labels)
         try:
             return function, await source_lines_of(path, tools, function), ""
         except ToolchainError as error:
