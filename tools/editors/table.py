@@ -126,7 +126,9 @@ FEATURES: dict[str, tuple[Cell, Cell, Cell, Cell, Cell]] = {
     "code objects that are opened": (
         "not tried",
         Seen(NEOVIM + "a_code_object_is_its_figures_outside_of_a_workspace"),
-        *["not tried"] * 3,
+        "not tried",
+        "not tried",
+        "not tried",
     ),
     "virtual documents that follow": (
         "not tried",

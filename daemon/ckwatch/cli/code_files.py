@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from anyio import to_thread
 
 from ckwatch.cli.command_words import KERNEL_END, TEMPLATE_END, dependency
 from ckwatch.cli.kernel_figures import INDENT, Line, isa_lines, kernel_lines
-from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.output import Output, SourceCache, aligned
 from ckwatch.cli.toolchain import trusted_workspace
 from ckwatch.codeobject.code_files import (
     SUFFIXES,
@@ -203,6 +204,15 @@ def _listed(inspected: Sequence[_Inspected], *, several: bool) -> list[tuple[_In
     return [(one, kernel) for one, kernel in mains if kernel is not None][:1]
 
 
+def _line_of_its_time(sources: SourceCache, file: Path, path: str, line: int) -> str | None:
+    """A line of a source file; None if that is not there or has changed since the code object was written."""
+    try:
+        older = Path(path).stat().st_mtime <= file.stat().st_mtime
+    except (OSError, ValueError):
+        return None
+    return sources.read_line(path, line) if older else None
+
+
 async def _isa(
     found: CodeFile, inspected: Sequence[_Inspected], tools: LlvmTools | None, why: str, *, several: bool
 ) -> Isa:
@@ -217,8 +227,9 @@ async def _isa(
         raise CkwatchError(f"the instructions of {found.path.name} cannot be shown: {why}")
     lines = [f"; {text}".rstrip() for text, _ in file_lines(found, inspected)]
     views: list[IsaView] = []
+    read_line = partial(_line_of_its_time, SourceCache(), found.path)
     for one, kernel in listed[:_LISTED]:
-        view = await kernel_listing(one.code, kernel, tools)
+        view = await kernel_listing(one.code, kernel, tools, read_line)
         down = len(lines) + 1
         lines += ["", *view.text.removesuffix("\n").split("\n")]
         moved = [replace(line, line=line.line + down) for line in view.lines]
