@@ -124,7 +124,7 @@ FEATURES: dict[str, tuple[Cell, Cell, Cell, Cell, Cell]] = {
         Seen(HELIX + "the_listing_is_shown", "as a file"),
     ),
     "code objects that are opened": (
-        "not tried",
+        Seen(CODE + "a_code_object_is_its_figures"),
         Seen(NEOVIM + "a_code_object_is_its_figures_outside_of_a_workspace"),
         "not tried",
         "not tried",
