@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ckwatch.cli import main
-from ckwatch.cli.code_files import code_path
+from ckwatch.cli.code_files import _line_of_its_time, code_path
+from ckwatch.cli.output import SourceCache
 from ckwatch.compile.toolchain.model import ToolchainChoice
 from ckwatch.model.errors import ToolchainError
 
@@ -132,6 +135,17 @@ def test_instructions_with_their_source_lines(tmp_path: Path, capsys: Capture) -
     assert run("inspect", "cache", "--isa", "--kernel", "*") == 0
     printed = capsys.readouterr().out
     assert [f"; {name}_kernel: " in printed for name in ("add", "matmul", "softmax")] == [True] * 3
+
+
+def test_the_text_of_a_source_line_is_that_of_its_time(tmp_path: Path) -> None:
+    source, code = tmp_path / "k.py", tmp_path / "k.hsaco"
+    for path in (source, code):
+        path.write_text("first\nsecond\n")
+    os.utime(code, (2e9, 2e9))
+    read = partial(_line_of_its_time, SourceCache(), code)
+    assert [read(str(source), 1), read(str(source), 5), read(str(tmp_path / "none"), 0)] == ["second", None, None]
+    os.utime(source, (3e9, 3e9))
+    assert read(str(source), 1) is None
 
 
 @pytest.mark.toolchain

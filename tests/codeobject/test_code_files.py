@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.codeobject.code_files import CodeFile, TritonMetadata, code_paths, open_code_file
+from ckwatch.compile.elf import SHT_SYMTAB, ElfFile
 from fakes.fake_compiler import bundle, elf
 from helpers.code_objects import content
 
@@ -162,6 +163,16 @@ def test_what_cannot_be_read_is_noted(tmp_path: Path, name: str, data: bytes, no
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         open_code_file(tmp_path / "k.hsaco")
+
+
+def test_labels_of_assembly_are_told_from_functions(tmp_path: Path) -> None:
+    data = bytearray((TRITON / "add_kernel.hsaco").read_bytes())
+    file = ElfFile(bytes(data))
+    text = next(number for number, one in enumerate(file.sections) if one.name == ".text")
+    label = next(one for one in file.symbols(SHT_SYMTAB) if one.name == "amdgpu.max_num_agpr")
+    assert opened(tmp_path, "k.hsaco", bytes(data)).objects[0].metadata.labels == frozenset()
+    data[label.entry_offset + 6 : label.entry_offset + 8] = text.to_bytes(2, "little")
+    assert opened(tmp_path, "k.hsaco", bytes(data)).objects[0].metadata.labels == {"amdgpu.max_num_agpr"}
 
 
 def damaged(data: bytes, chance: random.Random) -> Iterator[bytes]:

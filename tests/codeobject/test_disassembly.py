@@ -53,6 +53,24 @@ def test_an_instruction(line: str, expected: Instruction) -> None:
     assert function.instructions == (expected,)
 
 
+def test_labels_end_no_function() -> None:
+    """As in assembly that was written by hand."""
+    nop = "\ts_barrier                                           // 0000000016{:02X}: BF8A0000\n"
+    text = (
+        HEADER
+        + nop.format(0)
+        + "\n0000000000001604 <loop>:\n"
+        + nop.format(4)
+        + "\n0000000000001608 <other>:\n"
+        + nop.format(8)
+    )
+    assert [(one.symbol, len(one.instructions)) for one in functions(text, None, {"loop"})] == [
+        ("kernel", 2),
+        ("other", 1),
+    ]
+    assert [(one.symbol, len(one.instructions)) for one in functions(text, ["kernel"])] == [("kernel", 1)]
+
+
 @pytest.mark.parametrize(
     ("text", "operands"),
     [

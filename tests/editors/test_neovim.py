@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -337,3 +340,16 @@ def test_the_outline_and_the_colours_are_those_of_cpp(cpp: Neovim) -> None:
     text = cpp.wait_for(f"#vim.fn.getloclist(0) > 0 and {listed}", timeout_s=LONG_S)
     assert "KernelArgument" in text
     assert "minimum_occupancy" in text
+
+
+def test_a_code_object_is_its_figures_outside_of_a_workspace(neovim: str, tmp_path: Path) -> None:
+    for path in (Path(__file__).parents[1] / "data/triton").glob("matmul_kernel.*"):
+        shutil.copy(path, tmp_path)
+    path = tmp_path / "matmul_kernel.hsaco"
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    with Neovim(neovim, path, directory=tmp_path, env=env) as nvim:
+        nvim.wait_for("vim.fn.search('v_mfma') > 0 and #vim.lsp.get_clients({ bufnr = 0 }) > 0", timeout_s=LONG_S)
+        assert nvim.lua("return vim.fn.getline(1)") == "; matmul_kernel.hsaco, gfx942 (Triton: 4 warps, 4 KiB LDS)"
+        assert nvim.lua("return { vim.bo.modifiable, vim.bo.filetype }") == [False, "asm"]
+        nvim.lua("vim.fn.search('v_mfma', 'c'); vim.lsp.buf.hover()")
+        assert "from `/kernels/kernels.py:42:1`" in nvim.wait_for(FLOAT)

@@ -85,6 +85,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, s
     for name in ("ckwatch.toml", KERNELS):
         shutil.copy(ROOT / "examples/gemm" / name, folder)
     shutil.copytree(ROOT / "templates/ckwatch_templates/ck", folder / "templates/ck")
+    for path in (ROOT / "tests/data/triton").glob("matmul_kernel.*"):
+        shutil.copy(path, folder)
     ckwatch("trust", folder, env=environment)
     try:
         ckwatch("build", "gemm_f16/v[13]_128x128x64_intrawave", "-C", folder, env=environment)
@@ -383,6 +385,13 @@ def test_the_isa_stands_beside_the_template_and_is_linked_with_it(
     page.press("Home", "Control+k", "Control+i")
     page.wait(".monaco-hover", INCLUDED)
     page.press("Escape")
+    page.press("Control+w")
+
+
+def test_a_code_object_is_its_figures(page: Page) -> None:
+    page.open_file("matmul_kernel.hsaco")
+    page.wait(f"{EDITOR} .view-line", "matmul_kernel.hsaco, gfx942 (Triton: 4 warps, 4 KiB LDS)")
+    page.wait(f"{EDITOR} .tab.active", "matmul_kernel.hsaco.s")
     page.press("Control+w")
 
 

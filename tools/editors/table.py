@@ -123,6 +123,13 @@ FEATURES: dict[str, tuple[Cell, Cell, Cell, Cell, Cell]] = {
         "not tried",
         Seen(HELIX + "the_listing_is_shown", "as a file"),
     ),
+    "code objects that are opened": (
+        Seen(CODE + "a_code_object_is_its_figures"),
+        Seen(NEOVIM + "a_code_object_is_its_figures_outside_of_a_workspace"),
+        "not tried",
+        "not tried",
+        "not tried",
+    ),
     "virtual documents that follow": (
         "not tried",
         Seen(NEOVIM_ALONE + "generated_source_is_a_live_buffer_beside_the_template"),

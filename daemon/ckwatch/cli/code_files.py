@@ -1,4 +1,7 @@
-"""`ckwatch inspect FILE` and `ckwatch rank FILE…`: code objects from anywhere, without a workspace or a daemon."""
+"""`ckwatch inspect FILE` and `ckwatch rank FILE…`: code objects from anywhere, without a workspace or a daemon.
+
+Commands for units import this to know that a word is no file, hence the late imports.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +18,7 @@ from anyio import to_thread
 
 from ckwatch.cli.command_words import KERNEL_END, TEMPLATE_END, dependency
 from ckwatch.cli.kernel_figures import INDENT, Line, isa_lines, kernel_lines
-from ckwatch.cli.output import Output, aligned
-from ckwatch.cli.toolchain import trusted_workspace
+from ckwatch.cli.output import Output, SourceCache, aligned
 from ckwatch.codeobject.code_files import (
     SUFFIXES,
     TRITON_TEXTS,
@@ -26,7 +29,6 @@ from ckwatch.codeobject.code_files import (
 )
 from ckwatch.codeobject.loop_ranking import NOT_RANKED, RankedLoop, rank_loops
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, main_kernel
-from ckwatch.codeobject.tools.code_file_analysis import analyze_code, kernel_listing
 from ckwatch.model.amounts import count, size
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.system.user_files import is_file, is_folder
@@ -99,6 +101,7 @@ def code_key(code: CodeObject) -> str:
 async def tools_for(options: argparse.Namespace) -> tuple[LlvmTools | None, str]:
     """Return LLVM's tools of the workspace's toolchain, if that is trusted, or else of the machine's; None, and a note,
     without a toolchain."""
+    from ckwatch.cli.toolchain import trusted_workspace
     from ckwatch.compile.toolchain.discover import discover
     from ckwatch.workspace.loading import load_workspace
 
@@ -135,6 +138,8 @@ async def _inspected(
     CkwatchError if none has."""
     found = await opened(path, options.of_arch)
     pattern = getattr(options, "kernel", None)
+    from ckwatch.codeobject.tools.code_file_analysis import analyze_code
+
     reports = await analyze_code(found.objects, tools, why)
     every = [_Inspected(path.name, code, report) for code, report in zip(found.objects, reports, strict=True)]
     if not isinstance(pattern, str):
@@ -203,10 +208,20 @@ def _listed(inspected: Sequence[_Inspected], *, several: bool) -> list[tuple[_In
     return [(one, kernel) for one, kernel in mains if kernel is not None][:1]
 
 
+def _line_of_its_time(sources: SourceCache, file: Path, path: str, line: int) -> str | None:
+    """A line of a source file; None if that is not there or has changed since the code object was written."""
+    try:
+        older = Path(path).stat().st_mtime <= file.stat().st_mtime
+    except (OSError, ValueError):
+        return None
+    return sources.read_line(path, line) if older else None
+
+
 async def _isa(
     found: CodeFile, inspected: Sequence[_Inspected], tools: LlvmTools | None, why: str, *, several: bool
 ) -> Isa:
     """The listings of kernels, with the figures of the whole file above them."""
+    from ckwatch.codeobject.tools.code_file_analysis import kernel_listing
     from ckwatch.wire.analysis import Isa
 
     listed = _listed(inspected, several=several)
@@ -217,8 +232,9 @@ async def _isa(
         raise CkwatchError(f"the instructions of {found.path.name} cannot be shown: {why}")
     lines = [f"; {text}".rstrip() for text, _ in file_lines(found, inspected)]
     views: list[IsaView] = []
+    read_line = partial(_line_of_its_time, SourceCache(), found.path)
     for one, kernel in listed[:_LISTED]:
-        view = await kernel_listing(one.code, kernel, tools)
+        view = await kernel_listing(one.code, kernel, tools, read_line)
         down = len(lines) + 1
         lines += ["", *view.text.removesuffix("\n").split("\n")]
         moved = [replace(line, line=line.line + down) for line in view.lines]

@@ -121,21 +121,24 @@ def _of_path(path: Path, name: str, origin: str = "") -> Iterator[CodeObject | s
         other = path.with_suffix(suffix)
         return read_file(other, TEXT_LIMIT_BYTES) if is_file(other) else None
 
-    yield from _of_content(read_file(path, BINARY_LIMIT_BYTES), name, origin, beside)
+    if path.suffix == ".pt2" and is_file(path):  # its weights may be larger than anything that is read
+        yield from _in_archive(path, name)
+    else:
+        yield from _of_content(read_file(path, BINARY_LIMIT_BYTES), name, origin, beside)
 
 
 def _of_content(data: bytes, name: str, origin: str, beside: Beside) -> Iterator[CodeObject | str]:
     if data.startswith(_ZIP):
-        yield from _in_archive(data, name)
+        yield from _in_archive(BytesIO(data), name)
     elif data[:4] == b"\x7fELF" and data[18:20] == elf.EM_AMDGPU.to_bytes(2, "little"):
         yield from _code_object(data, name, origin, "", beside)
     else:
         yield from _in_host_file(data, name, origin)
 
 
-def _in_archive(data: bytes, name: str) -> Iterator[CodeObject | str]:
+def _in_archive(file: BytesIO | Path, name: str) -> Iterator[CodeObject | str]:
     try:
-        with zipfile.ZipFile(BytesIO(data)) as archive:
+        with zipfile.ZipFile(file) as archive:
             members = {one.filename: one for one in archive.infolist()}
 
             def read(member: str, limit: int) -> bytes | None:

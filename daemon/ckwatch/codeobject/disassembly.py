@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -64,8 +65,11 @@ def split_operands(text: str) -> list[str]:
     return [part.replace("\0", ",") for part in hidden.split(",")]
 
 
-def functions(text: str, wanted: Iterable[str] | None = None) -> tuple[DisassembledFunction, ...]:
-    """The functions in the output of `llvm-objdump -d`, only those in `wanted` when it is given.
+def functions(
+    text: str, wanted: Iterable[str] | None = None, labels: AbstractSet[str] = frozenset()
+) -> tuple[DisassembledFunction, ...]:
+    """The functions in the output of `llvm-objdump -d`, only those in `wanted` when it is given. `labels` are symbols
+    inside of functions, which end none.
 
     Lines that are none of a disassembly are passed over; text without any gives ().
     """
@@ -79,7 +83,7 @@ def functions(text: str, wanted: Iterable[str] | None = None) -> tuple[Disassemb
             continue
         if not line[0].isspace():
             header = _HEADER.match(line)
-            if header is not None:
+            if header is not None and header[2] not in labels:
                 if symbol:
                     read.append(DisassembledFunction(symbol, address, tuple(found), unknown))
                 symbol, address, found, unknown = header[2], int(header[1], 16), [], 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -27,21 +27,28 @@ _STEPS = 3
 _SHARES = 8
 
 
+ReadLine = Callable[[str, int], str | None]
+
+
 class ListingText:
     """A listing as text: a line for each instruction, one above it where the source changes, one above each fold.
 
     `rows` has for each line the row that it shows, None for headings and source lines. Branches name the label that
     they go to: `L2` for the second loop, `B5` for the fifth of the other places. `roots` are folders that paths are
     shown below (`source_lines.short_path`). All that is no instruction or label begins with `;`, as editors want it. An
-    explanation is given once in each fold.
+    explanation is given once in each fold. `read_line` reads a line (from zero) of a source file, to be shown with its
+    place.
     """
 
-    def __init__(self, listing: Listing, roots: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, listing: Listing, roots: Mapping[str, str] | None = None, read_line: ReadLine | None = None
+    ) -> None:
         self.listing = listing
         self.lines: list[str] = []
         self.rows: list[int | None] = []
         self.folds: list[IsaFold] = []
         self._roots = roots or {}
+        self._read_line = read_line
         self._parts: Counter[int] = Counter()
         self._chains = [self._chain(row.loop) for row in listing.rows]
         self._labels = _labels(listing)
@@ -108,7 +115,7 @@ class ListingText:
             row = self.listing.rows[index]
             indent = "  " * (len(self._chains[index]) + 1)
             if self._has_lines and origin != (origin := _origin_text(row.steps, row.place, self._roots)):
-                self._write(f"{indent}; {origin}")
+                self._write(f"{indent}; {origin}{self._source_text(row)}")
             label = self._labels.get(index)
             if label:
                 self._write(f"{indent}{label}:")
@@ -120,6 +127,12 @@ class ListingText:
             explanation = explanation and f"; {explanation}"
             line = f"{indent}{row.instruction.address:06x}  {text:<{_TEXT_WIDTH}}  {explanation}"
             self._write(line.rstrip(), index)
+
+    def _source_text(self, row: ListingRow) -> str:
+        if self._read_line is None or not row.steps:
+            return ""
+        text = self._read_line(row.steps[-1].path, row.steps[-1].line - 1)
+        return f": {text.strip()}" if text else ""
 
     def _chain(self, loop: int | None) -> tuple[int, ...]:
         """The loops around a row, the outermost first."""
@@ -176,9 +189,15 @@ class IsaView:
     notes: tuple[str, ...] = ()
 
 
-def isa_view(listing: Listing, rendered: RenderedFile | None = None, roots: Mapping[str, str] | None = None) -> IsaView:
-    """The listing as it is shown. `rendered` as in `listing_of`; `roots`: folders that paths are shown below."""
-    document = ListingText(listing, roots)
+def isa_view(
+    listing: Listing,
+    rendered: RenderedFile | None = None,
+    roots: Mapping[str, str] | None = None,
+    read_line: ReadLine | None = None,
+) -> IsaView:
+    """The listing as it is shown. `rendered` as in `listing_of`; `roots`: folders that paths are shown below;
+    `read_line` as in `ListingText`."""
+    document = ListingText(listing, roots, read_line)
     general = {name: explain(name) or "" for name in sorted({row.instruction.mnemonic for row in listing.rows})}
     end, heading = len(document.lines) - 1, document.lines[0].removeprefix("; ")
     lines = tuple(

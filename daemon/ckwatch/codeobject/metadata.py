@@ -97,7 +97,8 @@ class CodeObjectMetadata:
     """The kernels of a code object, in its own order, CK's helpers among them, and their arguments by symbol.
 
     `arch` is the processor without its features (`gfx942`); empty where the file does not tell. `cu_mode` holds the
-    symbols of the kernels that run in CU mode on an arch that has WGP mode too (gfx10 and later).
+    symbols of the kernels that run in CU mode on an arch that has WGP mode too (gfx10 and later). `labels` are names of
+    places inside of functions, which assembly written by hand has.
     """
 
     arch: str
@@ -105,6 +106,7 @@ class CodeObjectMetadata:
     cu_mode: frozenset[str]
     notes: tuple[str, ...]
     arguments: Mapping[str, tuple[ArgumentMetadata, ...]] = dataclasses.field(default_factory=dict)
+    labels: frozenset[str] = frozenset()
 
 
 def read_metadata(data: bytes) -> CodeObjectMetadata:
@@ -116,6 +118,7 @@ def read_metadata(data: bytes) -> CodeObjectMetadata:
     try:
         file = elf.ElfFile(data)
         symbols = {symbol.name: symbol for kind in (elf.SHT_DYNSYM, elf.SHT_SYMTAB) for symbol in file.symbols(kind)}
+        labels = {one.name for one in symbols.values() if _is_label(file, one)}
         descriptors = dict(_descriptors(file, symbols))
         metadata = _metadata_map(tuple(file.notes()))
     except elf.ElfError as error:
@@ -149,7 +152,13 @@ def read_metadata(data: bytes) -> CodeObjectMetadata:
         cu_mode=_cu_mode(descriptors, arch),
         notes=tuple(notes),
         arguments={_kernel_symbol(one): tuple(_arguments(one)) for one in fields if isinstance(one, dict)},
+        labels=frozenset(labels - {kernel.symbol for kernel in kernels}),
     )
+
+
+def _is_label(file: elf.ElfFile, symbol: elf.ElfSymbol) -> bool:
+    plain = (symbol.kind, symbol.binding) == (elf.STT_NOTYPE, elf.STB_LOCAL)
+    return plain and 0 < symbol.section < len(file.sections) and file.sections[symbol.section].name.startswith(".text")
 
 
 _ARGUMENT_WORDS = (".value_kind", ".name", ".type_name", ".address_space", ".actual_access")

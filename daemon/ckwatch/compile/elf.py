@@ -19,7 +19,8 @@ SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
 _ET_EXEC, _ET_DYN = 2, 3
 _PT_DYNAMIC, _PT_INTERP, _PT_NOTE = 2, 3, 4
 _SHT_PROGBITS = 1
-_STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
+STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
+STT_NOTYPE = 0
 _STV_DEFAULT, _STV_PROTECTED = 0, 3
 
 _CODE = (".text", ".rodata", ".hip_fatbin", ".nv_fatbin")
@@ -89,7 +90,8 @@ class ElfNote:
 
 @dataclass(frozen=True, slots=True)
 class ElfSymbol:
-    """`section` is 0 for one that is not defined here; its entry in the file begins at `entry_offset`."""
+    """`section` is 0 for one that is not defined here; its entry in the file begins at `entry_offset`. `kind` is its
+    type: STT_NOTYPE of a label."""
 
     name: str
     value: int
@@ -98,6 +100,7 @@ class ElfSymbol:
     visibility: int
     section: int
     entry_offset: int
+    kind: int = STT_NOTYPE
 
 
 _HEADER: Final = struct.Struct("<HHIQQQIHHHHHH")
@@ -139,7 +142,9 @@ class ElfFile:
                 name, info, other, defined_in, value, size = entry
                 if name:
                     at = section.offset + index * _SYMBOL.size
-                    yield ElfSymbol(_string(strings, name), value, size, info >> 4, other & 3, defined_in, at)
+                    yield ElfSymbol(
+                        _string(strings, name), value, size, info >> 4, other & 3, defined_in, at, info & 15
+                    )
 
     def notes(self) -> Iterator[ElfNote]:
         """Of the segments, which a stripped file has too; of the sections where there are none."""
@@ -210,7 +215,7 @@ def exported_symbols(path: Path) -> tuple[str, ...]:
     names = {
         symbol.name
         for symbol in ElfFile(read_file(path, BINARY_LIMIT_BYTES)).symbols(SHT_DYNSYM)
-        if symbol.section != 0 and symbol.binding != _STB_LOCAL and symbol.visibility in (_STV_DEFAULT, _STV_PROTECTED)
+        if symbol.section != 0 and symbol.binding != STB_LOCAL and symbol.visibility in (_STV_DEFAULT, _STV_PROTECTED)
     }
     return tuple(sorted(names))
 

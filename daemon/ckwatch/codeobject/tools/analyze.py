@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -102,7 +103,7 @@ class _Analysis:
         try:
             text, note = await self._disassembly(code_object, Path(folder.name))
             notes.extend(note)
-            disassembled = await anyio.to_thread.run_sync(_disassembled, wanted, text)
+            disassembled = await anyio.to_thread.run_sync(_disassembled, wanted, text, contents.labels)
             reports = await self._reports(wanted, disassembled, contents, Path(folder.name))
         finally:
             with anyio.CancelScope(shield=True):
@@ -241,8 +242,10 @@ def _answers(finished: ProcessResult) -> bool:
     return finished.succeeded and not llvm_mca.unknown_cpu(finished.stderr)
 
 
-def _disassembled(wanted: Sequence[KernelResources], text: str) -> dict[str, DisassembledFunction]:
-    return {function.symbol: function for function in functions(text, [each.symbol for each in wanted])}
+def _disassembled(
+    wanted: Sequence[KernelResources], text: str, labels: AbstractSet[str]
+) -> dict[str, DisassembledFunction]:
+    return {function.symbol: function for function in functions(text, [each.symbol for each in wanted], labels)}
 
 
 def _loop_of(resources: KernelResources, function: DisassembledFunction | None, arch: str) -> FoundLoop:

@@ -16,7 +16,7 @@ from anyio import to_thread
 from ckwatch.codeobject.code_files import CodeObject
 from ckwatch.codeobject.disassembly import DisassembledFunction
 from ckwatch.codeobject.listing import listing_of
-from ckwatch.codeobject.listing_text import IsaView, isa_view
+from ckwatch.codeobject.listing_text import IsaView, ReadLine, isa_view
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport
 from ckwatch.codeobject.source_lines import CallChain
 from ckwatch.codeobject.tools.analyze import analyze_contents, resources_alone
@@ -52,21 +52,23 @@ async def disassemble_kernel(
     """Return the kernel's instructions and their source lines by address; None, and why, where there are no lines.
     Raises ToolchainError when it cannot be disassembled."""
     async with _copy_of(code) as path:
-        function = await disassemble(path, tools, kernel.resources.symbol)
+        function = await disassemble(path, tools, kernel.resources.symbol, code.metadata.labels)
         try:
             return function, await source_lines_of(path, tools, function), ""
         except ToolchainError as error:
             return function, None, f"no source lines: {error.message}"
 
 
-async def kernel_listing(code: CodeObject, kernel: KernelReport, tools: LlvmTools) -> IsaView:
-    """Lay out the instructions of a kernel with the source lines that the code object itself has. Raises
-    ToolchainError."""
+async def kernel_listing(
+    code: CodeObject, kernel: KernelReport, tools: LlvmTools, read_line: ReadLine | None = None
+) -> IsaView:
+    """Lay out the instructions of a kernel with the source lines that the code object itself has, and their text as
+    `read_line` reads it. Raises ToolchainError."""
     function, frames, why_not = await disassemble_kernel(code, kernel, tools)
     name, loop = kernel.resources.name, kernel.loop
 
     def laid_out() -> IsaView:
-        found = isa_view(listing_of(function, name=name, main=loop, frames=frames))
+        found = isa_view(listing_of(function, name=name, main=loop, frames=frames), read_line=read_line)
         return replace(found, notes=(why_not, *found.notes)) if why_not else found
 
     return await to_thread.run_sync(laid_out)
