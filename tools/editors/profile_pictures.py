@@ -28,7 +28,7 @@ SOURCE = ROOT / "examples/transpose"
 TEMPLATE = "templates/transpose.hip.j2"
 UNIT = "transpose_f16/tile32@gfx942"
 COLUMNS, ROWS = 156, 40
-LIMIT_S = 900.0
+LIMIT_S = 300.0
 
 
 def neovim(example: Example) -> None:
@@ -41,7 +41,6 @@ def neovim(example: Example) -> None:
     command = [editor, "--clean", "--cmd", settings, TEMPLATE]
     with Terminal(tmux, command, directory=example.root, env=example.env, columns=COLUMNS, rows=ROWS) as terminal:
         terminal.wait_for("16-way LDS conflict +■", timeout_s=LIMIT_S)
-        terminal.wait_for("profile: ", timeout_s=LIMIT_S)
         terminal.type(":14")
         terminal.keys("Enter", "z", "t", "C-l")
         terminal.wait_for(r"\A.*constexpr int tile(.*\n)+.*hipGetLastError")
