@@ -27,12 +27,12 @@ IMAGES = ROOT / "docs/images"
 SOURCE = ROOT / "examples/transpose"
 TEMPLATE = "templates/transpose.hip.j2"
 UNIT = "transpose_f16/tile32@gfx942"
-COLUMNS, ROWS = 132, 54
-LIMIT_S = 900.0
+COLUMNS, ROWS = 156, 40
+LIMIT_S = 300.0
 
 
 def neovim(example: Example) -> None:
-    """Hints, heat, lens and the hover of the line that loses most."""
+    """Hints, heat and the lens of the kernel."""
     programs = [installed(name) for name in ("neovim", "tmux")]
     if None in programs:
         sys.exit("missing: python -m tools.editors.install neovim tmux")
@@ -40,11 +40,10 @@ def neovim(example: Example) -> None:
     settings = f"set runtimepath^={ROOT / 'editors/neovim'} termguicolors noswapfile noruler laststatus=0"
     command = [editor, "--clean", "--cmd", settings, TEMPLATE]
     with Terminal(tmux, command, directory=example.root, env=example.env, columns=COLUMNS, rows=ROWS) as terminal:
-        terminal.wait_for("16-way LDS conflict.*", timeout_s=LIMIT_S)
-        terminal.wait_for("profile: ", timeout_s=LIMIT_S)
-        terminal.type("/= lds[\n")
-        terminal.type("K")
-        terminal.wait_for("lanes 0…31 read")
+        terminal.wait_for("16-way LDS conflict +■", timeout_s=LIMIT_S)
+        terminal.type(":14")
+        terminal.keys("Enter", "z", "t", "C-l")
+        terminal.wait_for(r"\A.*constexpr int tile(.*\n)+.*hipGetLastError")
         screen = terminal.styled()
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     console.print(Text.from_ansi(screen), no_wrap=True, crop=True)

@@ -131,12 +131,12 @@ class LineProfiles(SessionListener):
     async def _ask(self, folder: WorkspaceFolder, unit: Unit, stamp: object, uri: str, path: str) -> TemplateProfile:
         try:
             profile = await compared_profile(folder.ready, unit, self._session.settings.profile_against)
+            return await to_thread.run_sync(template_profile, profile, path)
         except CkwatchError:  # the unit may just be built anew
             self._failed[uri] = (stamp, unit.generation, unit.cause)
             raise
-        finally:
+        finally:  # not before it is known, which takes a while on a busy machine
             self._refresh_soon(uri)
-        return await to_thread.run_sync(template_profile, profile, path)
 
     async def _unasked(self) -> TemplateProfile:
         raise CkwatchError("what is kept is not requested")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,8 +20,10 @@ from ckwatch.model.profiles import KernelProfile, ProfiledInstruction
 from ckwatch.wire.analysis import UnitProfile
 from ckwatch_lsp.figures.labels import MARKS
 from ckwatch_lsp.figures.line_profiles import HEAT, LineProfiles, compared_profile
+from ckwatch_lsp.figures.profile_notes import TemplateProfile, template_profile
 from codeobject.test_profile import figures as line_figures
 from codeobject.test_profile import profile_with
+from fakes.patience import PATIENCE_S
 from lsp.figures.desk import ABLE, Desk, MadeUpClient, desk
 from lsp.figures.made_up import figures, unit
 
@@ -223,6 +226,28 @@ async def test_a_later_profile_of_a_device_is_shown_without_a_save() -> None:
         assert await shown(made, uri) == {0: "80 % of instructions", 1: "32-way LDS conflict"}
         told = [call[:2] for call in made.editor.calls[before:]]
         assert {("refresh", "hints"), ("refresh", "lenses"), ("notify", HEAT)} <= set(told)
+
+
+async def test_editors_are_refreshed_once_the_lines_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, gate = threading.Event(), threading.Event()
+
+    def slow(found: UnitProfile, path: str) -> TemplateProfile:
+        begun.set()
+        assert gate.wait(PATIENCE_S)
+        return template_profile(found, path)
+
+    monkeypatch.setattr("ckwatch_lsp.figures.line_profiles.template_profile", slow)
+    async with desk() as made:
+        uri, _ = await opened(made, at("/ws/templates/k.hip.j2", profile_with(COLUMN)))
+        (profiles,) = (one for one in made.session.listeners if isinstance(one, LineProfiles))
+        await made.hints(uri)
+        assert await anyio.to_thread.run_sync(begun.wait, PATIENCE_S)
+        with anyio.fail_after(PATIENCE_S):
+            while profiles._refresh_soon._given is not None:  # noqa: ASYNC110  # it has no event
+                await anyio.sleep(0.01)
+            gate.set()
+            await answered(made)
+        assert profiles._refresh_soon._given == {uri: None}
 
 
 async def test_a_hover_has_the_instances_that_were_profiled() -> None:
