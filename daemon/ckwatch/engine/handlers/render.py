@@ -27,6 +27,7 @@ from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.render_request import Checks, RenderAnswer
+from ckwatch.headers.searched_headers import SearchedHeaders, searched_headers
 from ckwatch.model.diagnostics import Source
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import ParameterValue, Unit
@@ -217,7 +218,12 @@ class RenderHandler:
         settings = workspace.settings.render
         limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
         renderers = self._tools.renderers(workspace.template_folders)
-        return await renderers.render(unit, limits, overlays, priority=priority, checks=checks)
+        return await renderers.render(
+            *(unit, limits, overlays),
+            priority=priority,
+            checks=checks,
+            header_folders=self._tools.searched_for_headers(workspace),
+        )
 
     async def _outcome(
         self,
@@ -236,7 +242,12 @@ class RenderHandler:
             raise CkwatchError(f"the checks of the render broke down:\n{answer.broken}")
         if not answer.is_clean:
             # Messages speak of the kernel's other instances, which the worker does not know.
-            with_checks = partial(_with_static_checks, unit, outcome, workspace, overlays, passed, rules=options.rules)
+            with_checks = partial(
+                _with_static_checks,
+                *(unit, outcome, workspace, overlays, passed),
+                rules=options.rules,
+                headers=searched_headers(unit.kernel.flags, self._tools.searched_for_headers(workspace)),
+            )
             outcome = await to_thread.run_sync(with_checks, limiter=self._threads)
         if outcome.ok:
             self.note_passed(unit)
@@ -251,10 +262,12 @@ def _with_static_checks(
     passed: Mapping[str, ParameterValue] | None,
     *,
     rules: bool,
+    headers: SearchedHeaders,
 ) -> RenderOutcome:
     """The render with the diagnostics that need no compiler; refused where others can write a template it read."""
-    outcome = static_checks(unit, outcome, rules=rules, builtin=BUILTIN, passed=passed)
-    foreign = workspace.writers.foreign(outcome.read, overlays, BUILTIN)
+    outcome = static_checks(unit, outcome, rules=rules, builtin=BUILTIN, passed=passed, headers=headers)
+    outcome = outcome.with_headers(headers)
+    foreign = workspace.writers.foreign(outcome.templates, overlays, BUILTIN)
     if foreign is None:
         return outcome
     # What is compiled of it runs here. A new mode leaves the contents as they are: any event of the file has to lead to
