@@ -188,11 +188,21 @@ class BuildTools:
         """Those of the compiler's libraries."""
         return () if self.compiler is None else self.compiler.toolchain.include_folders
 
-    def searched_for_headers(self, workspace: Workspace) -> tuple[Path, ...]:
-        """The folders that all compiles of a workspace search for headers: those of its flags, then the compiler's."""
+    def searched_for_headers(
+        self, workspace: Workspace, header_folders: tuple[Path, ...] | None = None
+    ) -> tuple[Path, ...]:
+        """The folders that all compiles of a workspace search for headers: those of its flags, then a compiler's, by
+        default its own."""
         groups = flag_groups([flag.text for flag in workspace.flags])
         given = (folder_of(group) for _, group in groups if group[0].startswith("-I"))
-        return tuple(dict.fromkeys((*(Path(one) for one in given if one), *self.header_folders)))
+        return tuple(
+            dict.fromkeys(
+                (
+                    *(Path(one) for one in given if one),
+                    *(self.header_folders if header_folders is None else header_folders),
+                )
+            )
+        )
 
     def renderers(self, folders: tuple[Path, ...]) -> RenderPool:
         """The render workers for a template search path."""

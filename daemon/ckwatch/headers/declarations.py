@@ -54,11 +54,14 @@ class HeaderText:
 
     text: str
     _code: str = field(init=False, default="")
+    _words: dict[str, bool] = field(init=False, default_factory=dict)
     _known: dict[str, tuple[str, ...] | None] = field(init=False, default_factory=dict)
 
     def mentions(self, word: str) -> bool:
         """Return True if `word` is a name in the code."""
-        return any(True for _ in self._in_code(rf"\b{re.escape(word)}\b"))
+        if word not in self._words:
+            self._words[word] = any(True for _ in self._in_code(rf"\b{re.escape(word)}\b"))
+        return self._words[word]
 
     def parameters(self, name: str) -> tuple[str, ...] | None:
         """The names of a class's template parameters, in order, empty where it has none; None where the header does not

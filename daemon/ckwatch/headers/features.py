@@ -139,7 +139,7 @@ FEATURES: Mapping[str, Feature] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FeatureAnswer:
     """Whether headers have a feature. `lacking` is why they do not and what does, in one sentence; empty if they do."""
 
     has: bool
@@ -151,20 +151,20 @@ FindFolder = Callable[[str], str | None]
 """The folder that holds a header; None where no folder does."""
 
 
-def answer(feature: Feature, text_of: FindText, folder_of: FindFolder) -> Answer:
+def answer(feature: Feature, text_of: FindText, folder_of: FindFolder) -> FeatureAnswer:
     """Whether the headers that `text_of` gives have the feature."""
     folder = folder_of(ANCHORS[library_of(feature.header)])
     if folder is None:
-        return Answer(feature.usual)
+        return FeatureAnswer(feature.usual)
     text = text_of(feature.header)
     if text is None:
-        return Answer(False, lacking_header(feature.header, folder, feature.since))
+        return FeatureAnswer(False, lacking_header(feature.header, folder, feature.since))
     if feature.name:
         lacking = lacking_parameters(feature.header, feature.name, feature.takes, text, folder, feature.since)
-        return Answer(not lacking, lacking)
+        return FeatureAnswer(not lacking, lacking)
     if text.mentions(feature.word):
-        return Answer(True)
-    return Answer(False, f"{feature.header} in {folder} has no `{feature.word}`; {_has_it(feature.since)}")
+        return FeatureAnswer(True)
+    return FeatureAnswer(False, f"{feature.header} in {folder} has no `{feature.word}`; {_has_it(feature.since)}")
 
 
 def library_of(header: str) -> str:

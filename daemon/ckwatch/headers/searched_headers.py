@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ckwatch.headers.declarations import HeaderText
-from ckwatch.headers.features import FEATURES, Answer, answer
+from ckwatch.headers.features import FEATURES, FeatureAnswer, answer
 from ckwatch.model.compiler_flags import flag_groups, folder_of
 from ckwatch.system.user_files import file_status, read_file
 
@@ -33,11 +33,14 @@ class SearchedHeaders:
     folders: tuple[str, ...]
     read: dict[str, str] = field(default_factory=dict)
     missed: set[str] = field(default_factory=set)
-    _answers: dict[str, Answer] = field(init=False, default_factory=dict)
+    _folders: dict[str, str | None] = field(init=False, default_factory=dict)
 
     def folder_of(self, header: str) -> str | None:
         """The first folder that holds `header`."""
-        return next((folder for folder in self.folders if _state(f"{folder}/{header}") is not None), None)
+        if header not in self._folders:
+            held = (folder for folder in self.folders if _state(f"{folder}/{header}") is not None)
+            self._folders[header] = next(held, None)
+        return self._folders[header]
 
     def text(self, header: str) -> HeaderText | None:
         """The header that a compiler would read under this name; None where there is none."""
@@ -51,7 +54,7 @@ class SearchedHeaders:
         self.missed.update(f"{folder}/{header}" for folder in self.folders)
         return None
 
-    def feature(self, name: str) -> Answer:
+    def feature(self, name: str) -> FeatureAnswer:
         """Whether the headers have a feature. Raises KeyError for a name that is none's."""
         return answer(FEATURES[name], self.text, self.folder_of)
 

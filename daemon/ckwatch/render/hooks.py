@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ckwatch.headers.features import FEATURES, Answer
+from ckwatch.headers.features import FEATURES, FeatureAnswer
 from ckwatch.headers.searched_headers import SearchedHeaders
 from ckwatch.model.kernel_problem import pointer_arguments
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor, every_input
@@ -82,7 +82,7 @@ class KernelHooks:
         operation: Operation,
         parameters: Mapping[str, ParameterValue],
         language: str,
-        include: Callable[[str, Mapping[str, Any]], str],
+        include: Callable[[str], str],
         headers: SearchedHeaders | None = None,
     ) -> None:
         self._headers = headers or SearchedHeaders(())
@@ -222,7 +222,7 @@ class KernelHooks:
 
         The default is that of the language: `ck_library`, `cu`, `cpp`. `{{ header }}` is `{{ header() }}`.
         """
-        return self._include(f"hooks/header_{self._family(family)}.j2", {"has_feature": self.has_feature})
+        return self._include(f"hooks/header_{self._family(family)}.j2")
 
     def headers(self, family: str | None = None) -> str:
         """As `header`."""
@@ -233,7 +233,7 @@ class KernelHooks:
 
         The default is that of the language: `ck_library`, `cu`, `cpp`. `{{ globals }}` is `{{ globals() }}`.
         """
-        return self._include(f"hooks/globals_{self._family(family)}.j2", {"has_feature": self.has_feature})
+        return self._include(f"hooks/globals_{self._family(family)}.j2")
 
     def template_argument(self, name: str, value: ParameterValue | None = None) -> str:
         """`/* NAME */ VALUE`: one template argument, from the instance's parameter `name` unless `value` is given."""
@@ -260,7 +260,7 @@ class KernelHooks:
         answer = self._feature(name)
         return "" if answer.has else _assertion(answer.lacking, "headers", keys) + "\n"
 
-    def _feature(self, name: str) -> Answer:
+    def _feature(self, name: str) -> FeatureAnswer:
         if not isinstance(name, str) or name not in FEATURES:
             guess = did_you_mean(name, FEATURES) if isinstance(name, str) else ""
             raise HookError(f"{describe(name)} is no feature of headers{guess}", 0)

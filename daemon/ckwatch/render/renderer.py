@@ -10,6 +10,7 @@ import gc
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,9 @@ class Renderer:
         environment.lookups = lookups
         environment.start(limits.time_limit_s, limits.output_limit)
         operation, parameters = unit.kernel.operation, unit.instance.parameters
-        hooks = KernelHooks(operation, parameters, language_of(unit.kernel.template), self._include, headers)
+        headers = headers or SearchedHeaders(())
+        include = partial(self._include, headers)
+        hooks = KernelHooks(operation, parameters, language_of(unit.kernel.template), include, headers)
         template = environment.get_template(unit.kernel.template)
         context = template.new_context(context_of(unit, hooks))
         return environment.concat(template.root_render_func(context)), str(template.filename)
@@ -140,9 +143,10 @@ class Renderer:
         once = (diagnostic for diagnostic in found if by_place[diagnostic.span] is diagnostic)
         return definitions_once(once, environment.sources_read)
 
-    def _include(self, name: str, variables: Mapping[str, Any]) -> MappedText:
+    def _include(self, headers: SearchedHeaders, name: str) -> MappedText:
         template = self._environment.get_template(name)
-        return self._environment.concat(template.root_render_func(template.new_context(dict(variables))))
+        context = template.new_context({"has_feature": lambda feature: headers.feature(feature).has})
+        return self._environment.concat(template.root_render_func(context))
 
 
 @contextmanager

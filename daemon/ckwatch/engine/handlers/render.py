@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from sys import intern
 
 from anyio import CapacityLimiter, to_thread
@@ -178,10 +179,17 @@ class RenderHandler:
         return outcome.rendered
 
     async def outcome(
-        self, key: UnitKey, unit: Unit, overlays: Mapping[str, str], options: ViewOverrides
+        self,
+        key: UnitKey,
+        unit: Unit,
+        overlays: Mapping[str, str],
+        options: ViewOverrides,
+        *,
+        header_folders: tuple[Path, ...] | None = None,
     ) -> RenderOutcome:
-        """The unit's render with its diagnostics."""
-        return await self._outcome(self._view_loader.workspace(key.scope), unit, overlays, options)
+        """The unit's render with its diagnostics, for a compiler with these headers; by default the workspace's own."""
+        workspace = self._view_loader.workspace(key.scope)
+        return await self._outcome(workspace, unit, overlays, options, header_folders=header_folders)
 
     async def present(self, state: State, unit: UnitState) -> RenderOutcome:
         """The render of a unit as its view has it now."""
@@ -214,6 +222,7 @@ class RenderHandler:
         overlays: Mapping[str, str],
         priority: RenderPriority,
         checks: Checks | None = None,
+        header_folders: tuple[Path, ...] | None = None,
     ) -> RenderAnswer:
         settings = workspace.settings.render
         limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
@@ -222,7 +231,7 @@ class RenderHandler:
             *(unit, limits, overlays),
             priority=priority,
             checks=checks,
-            header_folders=self._tools.searched_for_headers(workspace),
+            header_folders=self._tools.searched_for_headers(workspace, header_folders),
         )
 
     async def _outcome(
@@ -232,11 +241,13 @@ class RenderHandler:
         overlays: Mapping[str, str],
         options: ViewOverrides,
         priority: RenderPriority = RenderPriority.OTHERS,
+        *,
+        header_folders: tuple[Path, ...] | None = None,
     ) -> RenderOutcome:
         passed = self._passed.get(unit.id)
         cache = None if overlays or not options.rules else self._tools.render_cache_folder
         checks = Checks(options.rules, passed, workspace.writers, cache)
-        answer = await self._rendered(workspace, unit, overlays, priority, checks)
+        answer = await self._rendered(workspace, unit, overlays, priority, checks, header_folders)
         outcome = answer.outcome
         if answer.broken:
             raise CkwatchError(f"the checks of the render broke down:\n{answer.broken}")
@@ -246,7 +257,9 @@ class RenderHandler:
                 _with_static_checks,
                 *(unit, outcome, workspace, overlays, passed),
                 rules=options.rules,
-                headers=searched_headers(unit.kernel.flags, self._tools.searched_for_headers(workspace)),
+                headers=searched_headers(
+                    unit.kernel.flags, self._tools.searched_for_headers(workspace, header_folders)
+                ),
             )
             outcome = await to_thread.run_sync(with_checks, limiter=self._threads)
         if outcome.ok:
