@@ -147,10 +147,11 @@ def outcome(unit: str, workspace: Path, folders: str) -> str:
     if found["outcome"] == "verified":
         return f"verified on {len(found['verification']['problems'])} problems"
     if errors and errors[0]["code"] in ("rule/ck-feature", "rule/ck-arch"):
-        return re.sub(r"(?<=in )/\S+", "%CK%", str(errors[0]["message"]))
+        sentence = str(errors[0]["message"]).partition(". Templates without")[0]
+        return re.sub(r"(?<=in )/\S+", "%CK%", sentence)
     if errors:
         return f"does not compile: {errors[0]['message']} [{errors[0]['code']}]"
-    return f"compiles, {found['outcome']}: {found['summary']}"
+    return f"compiles, {str(found['summary']).removeprefix('✗ ')}"
 
 
 def page(kept: Mapping[str, Mapping[str, str]]) -> str:
