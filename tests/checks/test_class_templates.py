@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.checks.class_templates import declared_templates, rewritten_uses, used_templates
-from ckwatch.checks.device_code.masked_text import masked
+from ckwatch.headers.masked_text import masked
 
 OLD = """
 template <typename A, typename B, typename C, typename Shape, typename Traits,

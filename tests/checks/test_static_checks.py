@@ -143,22 +143,6 @@ def test_an_instance_emitted_twice_is_diagnosed_once() -> None:
     assert len(rule_diagnostics(unit_diagnosis({"MXdlPerWave": 23}), text + text)) == 1
 
 
-@pytest.mark.parametrize(
-    ("arch", "include", "code"),
-    [
-        ("gfx1250", '#include "ck_tile/core.hpp"\n', "rule/ck-arch"),
-        ("gfx1250", "  #  include <ck/ck.hpp>\n", "rule/ck-arch"),
-        ("gfx1250", '#include "clock/ck.hpp"\n', "rule/matrix-arch"),
-        ("gfx1201", '#include "ck_tile/core.hpp"\n', "rule/matrix-arch"),
-    ],
-)
-def test_an_arch_that_ck_does_not_know(arch: str, include: str, code: str) -> None:
-    subject = replace(unit_diagnosis({}), arch=arch)
-    (diagnostic,) = rule_diagnostics(subject, include + rendered(row_col()))
-    assert (diagnostic.code, diagnostic.severity, diagnostic.units) == (code, Severity.ERROR, (subject.id,))
-    assert arch in diagnostic.message
-
-
 def test_a_good_instance_has_no_diagnostics() -> None:
     assert rule_diagnostics(unit_diagnosis({}), rendered(row_col())) == ()
 

@@ -7,16 +7,20 @@ from pathlib import Path
 
 import pytest
 
+import ckwatch_templates
 from cases.gemm_case import GemmCase
 from ckwatch.checks.rules.checker import check_instance
 from ckwatch.checks.rules.ck_tile_gemm import OPERATION as RULES
 from ckwatch.checks.rules.instances import rendered_instances
 from ckwatch.cli import main
 from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.headers.features import FEATURES
+from ckwatch.headers.searched_headers import SearchedHeaders
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.toml import toml_value
 from helpers.gemm_build import render
+from helpers.newest_ck_tile import changed_copy
 
 TEMPLATE = "ck_tile/gemm_universal.hip.j2"
 PARAMETERS: dict[str, ParameterValue] = {
@@ -114,3 +118,41 @@ def test_the_emulator_finds_it_right(tmp_path: Path, toolchain: Toolchain, capsy
     found = re.search(r"verified \(emulated gfx942\) +(\d+) shapes right", capsys.readouterr().out)
     assert found is not None
     assert int(found[1]) >= 30
+
+
+@pytest.mark.toolchain
+@pytest.mark.timeout(1800)
+def test_it_is_right_with_headers_changed_as_those_of_rocm_7_14(
+    tmp_path: Path, toolchain: Toolchain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert toolchain.ck_tile is not None
+    headers = changed_copy(toolchain.ck_tile.folder, tmp_path / "include")
+    known = SearchedHeaders((str(headers),))
+    gone = ("gemm-tails", "cshuffle-memory-operation", "gemm-tensor-views")
+    asked = [name for name in FEATURES if name.startswith(("gemm", "cshuffle"))]
+    assert [name for name in asked if not known.feature(name).has] == list(gone)
+    lines = "".join(f"{name} = {toml_value(value)}\n" for name, value in PARAMETERS.items())
+    settings = f'[workspace]\narchs = ["gfx942"]\n[toolchain]\nck_tile = {toml_value(str(headers))}\n'
+    (tmp_path / "ckwatch.toml").write_text(settings)
+    (tmp_path / "tile.kernel.toml").write_text(KERNEL.replace("PersistentBlocks = 3\n", "") + lines)
+    assert main(["verify", "tile", "-C", str(tmp_path), "--no-daemon", "--trust"]) == 0
+    found = re.search(r"verified \(emulated gfx942\) +(\d+) shapes right", capsys.readouterr().out)
+    assert found is not None
+    assert int(found[1]) >= 30
+
+
+def test_pipelines_that_headers_lack(tmp_path: Path) -> None:
+    problem = FEATURES["gemm-tails"].header
+    for name, declared in (
+        ("ck_tile/core.hpp", ""),
+        (problem, "template <class A> struct UniversalGemmPipelineProblem {};"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(declared)
+    found = Renderer((ckwatch_templates.ROOT,), header_folders=(tmp_path,)).render(
+        GemmCase().unit(TEMPLATE, PARAMETERS)
+    )
+    assert found.rendered is not None
+    assert "takes no `AElementWise`" in found.rendered.text
+    assert "GemmPipelineAgBgCrMem" not in found.rendered.text
+    assert set(found.headers) == {str(tmp_path / problem)}

@@ -20,6 +20,7 @@ from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.toolchain.composable_kernel import find_sources
 from ckwatch.compile.toolchain.installations import cache_folder
 from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.headers.features import FEATURES
 from ckwatch.model.kernels import Operation
 from ckwatch.model.targets import Language
 from ckwatch.render.renderer import Renderer
@@ -96,11 +97,33 @@ def channels_last() -> Operation:
     return convolution_operation(2, dict.fromkeys("XWY", "f16"), layouts, None, "f32", {"dimensions": 2})
 
 
-def rendered(folder: Path, text: str, operation: Operation, parameters: dict[str, Any]) -> str:
+def rendered(
+    folder: Path,
+    text: str,
+    operation: Operation,
+    parameters: dict[str, Any],
+    header_folders: tuple[Path, ...] = (),
+) -> str:
     (folder / "own.hip.j2").write_text(text)
-    outcome = Renderer((folder, ckwatch_templates.ROOT)).render(unit("own.hip.j2", operation, **parameters))
+    renderer = Renderer((folder, ckwatch_templates.ROOT), header_folders=header_folders)
+    outcome = renderer.render(unit("own.hip.j2", operation, **parameters))
     assert outcome.rendered is not None, outcome.diagnostics
     return outcome.rendered.text
+
+
+def newest_headers(folder: Path) -> Path:
+    """A folder that holds what the template asks of headers, as it is since ROCm 7.14."""
+    problem = "template <class AElementWise_, class BElementWise_> struct UniversalGemmPipelineProblem {};"
+    pipeline = FEATURES["gemm-CompV3"]
+    for name, text in (
+        ("ck_tile/core.hpp", ""),
+        (FEATURES["gemm-tails"].header, problem),
+        (FEATURES["cshuffle-memory-operation"].header, "template <bool T_> struct CShuffleEpilogueProblem {};"),
+        (pipeline.header, f"template <class Problem> struct {pipeline.name} {{}};"),
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
 
 
 GEMM_VALUES = (
@@ -183,13 +206,15 @@ def test_a_missing_field_is_reported_in_its_own_words(tmp_path: Path) -> None:
 def test_parts_of_a_ck_tile_gemm(new_api: bool, tmp_path: Path) -> None:
     names = ("pipeline_problem", "scheduler", "universal_gemm_problem", "pipeline", "epilogue", "kernel")
     definition = "".join(f"{{{{rendered_{name}}}}}" for name in names)
-    operation = replace(tile_operation(), settings={"use_v2_api": new_api})
+    operation = tile_operation()
+    header_folders = (newest_headers(tmp_path / "include"),) if new_api else ()
     bodies = (definition, "launch {{instance_namespace}}", "{{kernel_launch}}{{instance_definition}}", "")
     parts = map("".join, zip(TILE_PARTS, bodies, strict=True))
-    text = rendered(tmp_path, "".join(parts), operation, TILE_INSTANCE)
+    text = rendered(tmp_path, "".join(parts), operation, TILE_INSTANCE, header_folders)
     assert text.index("launch ck_tile_gemm_universal") < text.index("GemmPipelineScheduler::Intrawave")
     assert [word in text for word in ("TailNumber", "memory_operation_enum::set")] == [not new_api, not new_api]
-    whole = rendered(tmp_path, "{{kernel_definition}}{{kernel_launch}}".join(TILE_BASE), operation, TILE_INSTANCE)
+    source = "{{kernel_definition}}{{kernel_launch}}".join(TILE_BASE)
+    whole = rendered(tmp_path, source, operation, TILE_INSTANCE, header_folders)
     assert "int32_t LDC, int32_t kBatch" in whole
     gemm_text = rendered(tmp_path, "{{kernel_definition}}".join(TILE_BASE), gemm_operation(), TILE_INSTANCE)
     assert "int32_t LDC, int32_t LDD, int32_t kBatch" in gemm_text

@@ -3,49 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 
-from ckwatch.checks.device_code.masked_text import closing, masked, split_list
+from ckwatch.headers.declarations import CkParameter, class_templates, elements_of
+from ckwatch.headers.masked_text import closing, masked
 
 _USE = re.compile(r"\b([A-Za-z_]\w*)\s*<")
-
-
-@dataclass(frozen=True, slots=True)
-class CkParameter:
-    """A template parameter: its kind (`typename`, `index_t`, `bool`, an enumeration), name and default."""
-
-    kind: str
-    name: str
-    default: str | None
-
-    @property
-    def is_type(self) -> bool:
-        """Return True for a type."""
-        return self.kind in ("typename", "class")
-
-
-def class_templates(code: str, name: str) -> Iterator[tuple[tuple[CkParameter, ...], re.Match[str]]]:
-    """The parameters of each primary class template of this name in a masked text, and its head up to `:` or `{`."""
-    for found in re.finditer(rf"\b(?:struct|class)\s+{re.escape(name)}\s*(?::(?!:)|\{{)", code):
-        start = code.rfind("template", 0, found.start())
-        opening = code.find("<", start)
-        if start < 0 or opening < 0:
-            continue
-        end = closing(code, opening)
-        if end >= 0 and re.fullmatch(r"\s*", code[end + 1 : found.start()]):
-            yield tuple(_parameter(one) for one in _elements(code[opening + 1 : end])), found
-
-
-def _elements(text: str) -> list[str]:
-    return [" ".join(text[start:end].split()) for start, end in split_list(text)]
-
-
-def _parameter(text: str) -> CkParameter:
-    before, equals, default = text.partition("=")
-    words = before.split()
-    return CkParameter(" ".join(words[:-1]), words[-1], default.strip() if equals else None)
 
 
 def used_templates(code: str) -> frozenset[str]:
@@ -76,7 +40,7 @@ def rewritten_uses(
         old, new = before.get(name), after.get(name)
         if end < 0 or old is None or new is None or old == new:
             continue
-        given = _elements(code[use.end() : end])
+        given = elements_of(code[use.end() : end])
         written = _arguments(given, old, new)
         if written != given and len(given) <= len(old):
             found[f"{_differences(name, old, new)}; write `{name}<{', '.join(written)}>`"] = None

@@ -6,7 +6,6 @@ Its fix is a value with which no rule is broken.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -19,13 +18,6 @@ from ckwatch.model.kernels import ParameterValue, Unit
 from ckwatch.model.source_map import SourceMap
 from ckwatch.model.text import Span
 from ckwatch.workspace.toml import toml_value
-
-CK_IS_WITHOUT: Mapping[str, str] = {
-    "gfx1250": "of gfx12, ck/ck.hpp and ck_tile/core/config.hpp know gfx1200 and gfx1201 alone",
-}
-"""Archs that the compiler knows and Composable Kernel 1.2.0 does not, and where that is seen."""
-
-_CK_HEADER = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:ck|ck_tile)/", re.MULTILINE)
 
 
 def rule_diagnostics(
@@ -41,10 +33,7 @@ def rule_diagnostics(
     The place is the blamed parameter's value in the kernel file, else the operation's key, then the instance. All rules
     that one value breaks are one message, to which the others are related. Rules about the parameters in `wrong` are
     left out: their values are wrong in themselves. `passed` are the parameters with which the unit last broke no rule.
-    On an arch that Composable Kernel does not know, that is all there is to say.
     """
-    if (unknown := _without_ck(unit, rendered_text)) is not None:
-        return (unknown,)
     found: dict[Span, Diagnostic] = {}
     for emitted in rendered_instances(rendered_text):
         broken = check_instance(emitted.device_operation, emitted.arguments, unit.arch, source=rendered_text)
@@ -59,17 +48,6 @@ def rule_diagnostics(
             if diagnostic.message not in known:
                 found[diagnostic.span] = replace(first, related=(*first.related, Related(diagnostic.message, None)))
     return tuple(found.values())
-
-
-def _without_ck(unit: Unit, rendered_text: str) -> Diagnostic | None:
-    """The error for a source that includes headers of Composable Kernel, and an arch that they do not know."""
-    arch = unit.arch.partition(":")[0]
-    seen = CK_IS_WITHOUT.get(arch)
-    if seen is None or not _CK_HEADER.search(rendered_text):
-        return None
-    message = f"Composable Kernel 1.2.0 has nothing for {arch}: {seen}. Templates without its headers compile."
-    span = unit.kernel.arch_spans.get(unit.arch, unit.kernel.template_span)
-    return Diagnostic(Severity.ERROR, Source.RULE, "rule/ck-arch", message, span, units=(unit.id,))
 
 
 def unchecked_diagnostics(unit: Unit, rendered_text: str) -> tuple[Diagnostic, ...]:

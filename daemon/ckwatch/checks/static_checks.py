@@ -1,8 +1,9 @@
 """Checks a unit before any compiler runs: its parameters' names and values, and the instance rules.
 
-Five checks: parameters of the instance that no template reads, values that are none of a parameter's type, element
+Six checks: parameters of the instance that no template reads, values that are none of a parameter's type, element
 types and layouts that are not those of the operation (`ckwatch.checks.operands`), keys of the operation that a template
-calls `unsupported`, and instances that Composable Kernel would reject (`ckwatch.checks.rules`). Their diagnostics stand
+calls `unsupported`, instances that Composable Kernel would reject (`ckwatch.checks.rules`), and what its headers do
+not have (`ckwatch.checks.header_features`). Their diagnostics stand
 at the place of the parameter or the key in the kernel file. A type is what a template declares
 (`ckwatch.model.parameter_types`), or what the template argument wants that the rendered text makes of the parameter.
 """
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ckwatch.checks.blame import parameter_behind
+from ckwatch.checks.header_features import lacking_features
 from ckwatch.checks.operands import kernel_file_error, operand_mismatches
 from ckwatch.checks.parameter_values import ValueProblem, value_problem, value_words
 from ckwatch.checks.rule_diagnostics import rule_diagnostics, unchecked_diagnostics
@@ -24,6 +26,7 @@ from ckwatch.checks.rules.candidates import substituted
 from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.rules.instances import rendered_instances
 from ckwatch.checks.rules.rule import folded
+from ckwatch.headers.searched_headers import SearchedHeaders
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.kernels import ParameterValue, Unit
 from ckwatch.model.parameter_types import ParameterDeclaration, ParameterType, ValueKind
@@ -47,12 +50,14 @@ def static_checks(
     rules: bool,
     builtin: str,
     passed: Mapping[str, ParameterValue] | None = None,
+    headers: SearchedHeaders | None = None,
 ) -> RenderOutcome:
     """The outcome of a render with what can be said of it without a compiler.
 
     That is parameters that nothing reads and, with `rules`, wrong values and instances that Composable Kernel would
     reject. `builtin` is the folder of the built-in templates: an error in one of them has its cause in the kernel file,
-    and is shown there. `passed` are the parameters with which the unit last had no error, if that is known.
+    and is shown there. `passed` are the parameters with which the unit last had no error, if that is known. A
+    feature of Composable Kernel that `headers` lack is all that is said of a unit that needs it.
     """
     rendered = outcome.rendered
     wrong = wrong_values(unit, outcome, builtin) if rules else {}
@@ -66,7 +71,10 @@ def static_checks(
     wrong = {**operand_mismatches(unit, rendered.mentioned), **wrong}
     found = [*not_exported(rendered), *unused_parameters(unit, rendered), *unsupported_operations(unit, rendered)]
     found += wrong.values()
-    if rules:
+    lacking = None if headers is None or not rules else lacking_features(unit, rendered, headers)
+    if lacking is not None:
+        found = [lacking]
+    elif rules:
         found += rule_diagnostics(unit, rendered.text, rendered.source_map, wrong=wrong, passed=passed)
         if not any(one.severity is Severity.ERROR for one in found):
             found += unchecked_diagnostics(unit, rendered.text)

@@ -10,17 +10,15 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from ckwatch.headers.includes import COMMENT, sure_includes
 from ckwatch.system.user_files import BINARY_LIMIT_BYTES, file_status, read_file
 
 FILES_LIMIT = 500
 """So many headers are looked into."""
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)[ \t]*(.*)$", re.MULTILINE)
-_NAME = re.compile(r'"([^"\n]+)"|<([^>\n]+)>')
 
 _POSSIBLE = re.compile(
     r"(?:^[ \t]*#[ \t]*(?P<how>include(?:_next)?|embed|import)|\b__has_(?:include(?:_next)?|embed)[ \t]*\()[ \t]*"
@@ -54,7 +52,7 @@ def unreadable_includes(source: str, source_name: str, folders: Sequence[Path]) 
     seen: set[str] = set()
     while waiting:
         name, folder, text = waiting.pop()
-        for line, column, wanted, quoted in _includes(text):
+        for line, column, wanted, quoted in sure_includes(text):
             path = _found(wanted, folder if quoted else None, folders)
             if path is None or (key := os.path.normpath(path)) in seen:
                 continue
@@ -81,7 +79,7 @@ def possible_includes(source: str, folders: Sequence[Path]) -> list[str]:
     waiting: list[tuple[str | None, str]] = [(None, source)]
     while waiting:
         own_folder, text = waiting.pop()
-        plain = _COMMENT.sub(" ", text)
+        plain = COMMENT.sub(" ", text)
         for match in _POSSIBLE.finditer(plain):
             name = match["quoted"] or match["angled"]
             if name is None:
@@ -121,26 +119,3 @@ def _found(name: str, own_folder: str | None, folders: Sequence[Path]) -> str | 
         except (OSError, ValueError):
             continue
     return None
-
-
-def _includes(text: str) -> Iterator[tuple[int, int, str, bool]]:
-    """The includes that are read for sure: line and column (from one), the name, and whether it is in quotes."""
-    plain = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
-    depth = 0
-    first = True
-    for directive in _DIRECTIVE.finditer(plain):
-        word, rest = directive[1], directive[2].strip()
-        if word in ("if", "ifdef", "ifndef"):
-            guard = (
-                first
-                and word == "ifndef"
-                and re.match(rf"\s*#\s*define\s+{re.escape(rest)}\b", plain[directive.end() :])
-            )
-            depth += 0 if guard else 1
-        elif word == "endif":
-            depth = max(0, depth - 1)
-        elif word == "include" and depth == 0 and (name := _NAME.match(plain, directive.start(2))):
-            line = plain.count("\n", 0, directive.start()) + 1
-            column = name.start() - plain.rfind("\n", 0, name.start())
-            yield line, column, name[1] or name[2], name[1] is not None
-        first = False

@@ -22,9 +22,11 @@ from ckwatch.compile.toolchain.named import chosen_by_name
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.core.events import HeaderFacts
 from ckwatch.engine.render_pool import RenderPool
+from ckwatch.model.compiler_flags import flag_groups, folder_of
 from ckwatch.model.errors import ToolchainError
 from ckwatch.render.cache import prune
 from ckwatch.system.async_processes import Launcher, run_process
+from ckwatch.workspace.loading import Workspace
 from ckwatch.workspace.settings import Settings
 
 if TYPE_CHECKING:
@@ -185,6 +187,22 @@ class BuildTools:
     def header_folders(self) -> tuple[Path, ...]:
         """Those of the compiler's libraries."""
         return () if self.compiler is None else self.compiler.toolchain.include_folders
+
+    def searched_for_headers(
+        self, workspace: Workspace, header_folders: tuple[Path, ...] | None = None
+    ) -> tuple[Path, ...]:
+        """The folders that all compiles of a workspace search for headers: those of its flags, then a compiler's, by
+        default its own."""
+        groups = flag_groups([flag.text for flag in workspace.flags])
+        given = (folder_of(group) for _, group in groups if group[0].startswith("-I"))
+        return tuple(
+            dict.fromkeys(
+                (
+                    *(Path(one) for one in given if one),
+                    *(self.header_folders if header_folders is None else header_folders),
+                )
+            )
+        )
 
     def renderers(self, folders: tuple[Path, ...]) -> RenderPool:
         """The render workers for a template search path."""

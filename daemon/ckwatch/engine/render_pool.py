@@ -85,7 +85,12 @@ class RenderWorker:
         self._kernels, self._writers = Sent(KERNELS_SENT), Sent(WRITERS_SENT)
 
     async def render(
-        self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str], checks: Checks | None
+        self,
+        unit: Unit,
+        limits: RenderLimits,
+        overlays: Mapping[str, str],
+        checks: Checks | None,
+        header_folders: tuple[Path, ...] = (),
     ) -> RenderAnswer:
         """Render `unit`. A worker that overruns or dies gives a diagnostic; cancelled, it is killed unless it ends
         soon."""
@@ -93,7 +98,8 @@ class RenderWorker:
         self.template = unit.kernel.template
         try:
             with anyio.fail_after(limits.time_limit_s + GRACE_S):
-                return await self._exchange(unit, self._request(unit, limits, overlays, checks))
+                request = self._request(unit, limits, overlays, checks)
+                return await self._exchange(unit, replace(request, header_folders=header_folders))
         except TimeoutError:
             await self.aclose()
             return self._stopped(
@@ -246,10 +252,11 @@ class RenderPool:
         *,
         priority: RenderPriority = RenderPriority.OTHERS,
         checks: Checks | None = None,
+        header_folders: tuple[Path, ...] = (),
     ) -> RenderAnswer:
         """Render `unit` in a free worker, by its `priority`."""
         async with self._worker(unit.kernel.template, priority) as worker:
-            return await worker.render(unit, limits or RenderLimits(), overlays or {}, checks)
+            return await worker.render(unit, limits or RenderLimits(), overlays or {}, checks, header_folders)
 
     @asynccontextmanager
     async def _worker(self, template: str, priority: RenderPriority) -> AsyncIterator[RenderWorker]:

@@ -47,7 +47,8 @@ class SentChecks:
 
 @dataclass(frozen=True, slots=True)
 class RenderRequest:
-    """A unit to render. `kernel` is None where the worker has the one of this `number`."""
+    """A unit to render. `kernel` is None where the worker has the one of this `number`. `header_folders` hold the
+    headers that templates and checks ask for features."""
 
     number: int
     kernel: Kernel | None
@@ -56,6 +57,7 @@ class RenderRequest:
     limits: RenderLimits
     overlays: Mapping[str, str]
     checks: SentChecks | None
+    header_folders: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

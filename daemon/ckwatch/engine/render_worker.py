@@ -29,6 +29,7 @@ from ckwatch.engine.render_request import (
     RenderRequest,
     SentChecks,
 )
+from ckwatch.headers.searched_headers import searched_headers
 from ckwatch.model.kernels import Kernel, Unit
 from ckwatch.render.cache import RenderCache
 from ckwatch.render.outcome import LENGTH_BYTES, Lookups, RenderOutcome
@@ -57,21 +58,24 @@ class _Work:
 
     def answer(self, unit: Unit, request: RenderRequest) -> tuple[RenderAnswer, Callable[[], None] | None]:
         """The answer, and what is to be done when it is sent."""
-        checks = request.checks
+        checks, folders = request.checks, request.header_folders
+        self._renderer.header_folders = folders
         if checks is None:
             return RenderAnswer(self._renderer.render(unit, request.limits, request.overlays), is_clean=False), None
         writers = self._writers.value(checks.number, checks.writers)
         cache = None if checks.cache is None else self._cache(checks.cache)
-        kept = None if cache is None else cache.get(unit)
+        kept = None if cache is None else cache.get(unit, folders)
         outcome = kept or self._renderer.render(unit, request.limits, request.overlays)
         try:
-            clean = kept is not None or _has_no_finding(unit, outcome, checks)
+            clean = kept is not None
+            if not clean:
+                outcome, clean = _checked(unit, outcome, checks, folders)
         except Exception:  # noqa: BLE001  # ours, and no fault of the template
             return RenderAnswer(outcome, is_clean=False, broken=traceback.format_exc()), None
-        clean = clean and writers.foreign(outcome.read, request.overlays, BUILTIN) is None
+        clean = clean and writers.foreign(outcome.templates, request.overlays, BUILTIN) is None
         if not clean or cache is None or kept is not None:
             return RenderAnswer(outcome, is_clean=clean), None
-        return RenderAnswer(outcome, is_clean=True), lambda: cache.put(unit, outcome)
+        return RenderAnswer(outcome, is_clean=True), lambda: cache.put(unit, outcome, folders)
 
     def _cache(self, folder: Path) -> RenderCache:
         known = self._caches.get(folder)
@@ -80,14 +84,17 @@ class _Work:
         return known
 
 
-def _has_no_finding(unit: Unit, outcome: RenderOutcome, checks: SentChecks) -> bool:
-    """Return True if the template has no error, and the checks find nothing either."""
+def _checked(
+    unit: Unit, outcome: RenderOutcome, checks: SentChecks, header_folders: tuple[Path, ...]
+) -> tuple[RenderOutcome, bool]:
+    """The outcome with what the checks read of headers; True if the template has no error and the checks find none."""
     from ckwatch.checks.static_checks import static_checks  # a first render that is not checked need not wait for it
 
     if outcome.rendered is None or outcome.diagnostics:
-        return False
-    checked = static_checks(unit, outcome, rules=checks.rules, builtin=BUILTIN, passed=checks.passed)
-    return checked.ok and not checked.diagnostics
+        return outcome, False
+    headers = searched_headers(unit.kernel.flags, header_folders)
+    checked = static_checks(unit, outcome, rules=checks.rules, builtin=BUILTIN, passed=checks.passed, headers=headers)
+    return outcome.with_headers(headers), checked.ok and not checked.diagnostics
 
 
 def serve(folders: tuple[Path, ...], requests: BinaryIO, answers: BinaryIO) -> None:

@@ -16,6 +16,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ckwatch.headers.features import FEATURES, FeatureAnswer
+from ckwatch.headers.searched_headers import SearchedHeaders
 from ckwatch.model.kernel_problem import pointer_arguments
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor, every_input
 from ckwatch.model.tensors import DTYPES, LAYOUTS, contiguous_strides, is_atom
@@ -81,7 +83,9 @@ class KernelHooks:
         parameters: Mapping[str, ParameterValue],
         language: str,
         include: Callable[[str], str],
+        headers: SearchedHeaders | None = None,
     ) -> None:
+        self._headers = headers or SearchedHeaders(())
         self._operation = operation
         self._parameters = parameters
         self._language = language
@@ -243,6 +247,25 @@ class KernelHooks:
             return f"/* {name} */ Tuple<>"
         return f"/* {name} */ {cpp_value(value)}"
 
+    def has_feature(self, name: str) -> bool:
+        """Return True if Composable Kernel's headers have the feature `name`, one of `ckwatch.headers.features`."""
+        return self._feature(name).has
+
+    def need_feature(self, name: str, *keys: str) -> str:
+        """Nothing where the headers have the feature, else a static assertion that fails.
+
+        It is reported before anything is compiled, at the first of `keys` that the kernel file has: parameters of the
+        instance, or keys of `[operation]`.
+        """
+        answer = self._feature(name)
+        return "" if answer.has else _assertion(answer.lacking, "headers", keys) + "\n"
+
+    def _feature(self, name: str) -> FeatureAnswer:
+        if not isinstance(name, str) or name not in FEATURES:
+            guess = did_you_mean(name, FEATURES) if isinstance(name, str) else ""
+            raise HookError(f"{describe(name)} is no feature of headers{guess}", 0)
+        return self._headers.feature(name)
+
     def unsupported(self, message: str, *keys: str) -> str:
         """A static assertion that fails, for what the kernel file says and the template cannot do.
 
@@ -252,8 +275,7 @@ class KernelHooks:
         for at, text in enumerate((message, *keys)):
             if not isinstance(text, str) or "\n" in text:
                 raise HookError(f"a string of one line is needed here, not {describe(text)}", at)
-        escaped = message.replace("\\", "\\\\").replace('"', '\\"')
-        return f'static_assert(false, "{escaped}");  // [operation] {" ".join(keys)}'
+        return _assertion(message, "operation", keys)
 
     def _family(self, family: str | None) -> str:
         if family is None:
@@ -319,6 +341,12 @@ class KernelHooks:
         if not 0 <= axis < len(tensor.sizes):
             raise HookError(f"'{tensor.name}' has {len(tensor.sizes)} axes; there is no axis {index}", argument)
         return axis
+
+
+def _assertion(message: str, about: str, keys: Sequence[str]) -> str:
+    """A static assertion that fails; `ckwatch.checks.static_checks` finds it by its comment."""
+    escaped = message.replace("\\", "\\\\").replace('"', '\\"')
+    return f'static_assert(false, "{escaped}");  // [{about}] {" ".join(keys)}'
 
 
 def _absent(tensor: object) -> TypeIs[None]:

@@ -9,11 +9,12 @@ Most source maps are never queried. Workers send them, and the cache keeps them,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgpack
 
+from ckwatch.headers.searched_headers import SearchedHeaders
 from ckwatch.model.diagnostics import Diagnostic, Severity
 from ckwatch.model.parameter_types import ParameterDeclaration
 from ckwatch.model.source_map import Site, SourceMap
@@ -69,7 +70,7 @@ class RenderOutcome:
 
     `declared` is what the templates that were read declare of their parameters, `mentions` which parameters of the
     instance each of them mentions, by path: all where it looks at `parameters` as a whole. `skipped`: a sweep makes the
-    unit, and an instance rule refuses it.
+    unit, and an instance rule refuses it. `headers` are those in `read` that are no templates.
     """
 
     rendered: Rendered | None
@@ -79,6 +80,23 @@ class RenderOutcome:
     declared: tuple[ParameterDeclaration, ...] = ()
     mentions: Mapping[str, frozenset[str]] = field(default_factory=dict)
     skipped: bool = False
+    headers: frozenset[str] = frozenset()
+
+    def with_headers(self, headers: SearchedHeaders) -> RenderOutcome:
+        """The outcome, which depends on what was read of `headers` too."""
+        if not headers.read and not headers.missed:
+            return self
+        return replace(
+            self,
+            read={**self.read, **headers.read},
+            missed=self.missed | headers.missed,
+            headers=self.headers | headers.read.keys(),
+        )
+
+    @property
+    def templates(self) -> dict[str, str]:
+        """The part of `read` that is templates."""
+        return {path: digest for path, digest in self.read.items() if path not in self.headers}
 
     @property
     def ok(self) -> bool:

@@ -10,11 +10,13 @@ import gc
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateSyntaxError
 
+from ckwatch.headers.searched_headers import SearchedHeaders, searched_headers
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.kernels import Unit
 from ckwatch.model.parameter_types import ParameterDeclaration
@@ -34,11 +36,19 @@ from ckwatch.render.tokens import device_text, kernel_symbol, token_key
 class Renderer:
     """Renders units over one template search path, keeping compiled templates between calls.
 
-    `on_lookup` gets what a render has looked up whenever that has grown.
+    `on_lookup` gets what a render has looked up whenever that has grown. `header_folders` hold the headers that
+    templates ask for features.
     """
 
-    def __init__(self, folders: tuple[Path, ...], on_lookup: Callable[[Lookups], None] | None = None) -> None:
+    def __init__(
+        self,
+        folders: tuple[Path, ...],
+        on_lookup: Callable[[Lookups], None] | None = None,
+        *,
+        header_folders: tuple[Path, ...] = (),
+    ) -> None:
         self._environment = TemplateEnvironment(folders)
+        self.header_folders = header_folders
         if on_lookup is not None:
             self._environment.on_lookup = on_lookup
         # The environment records what the current render reads, so two renders cannot share it at one time.
@@ -56,32 +66,43 @@ class Renderer:
 
     def _rendered(self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str]) -> RenderOutcome:
         lookups = Lookups()
+        headers = searched_headers(unit.kernel.flags, self.header_folders)
         try:
-            text, path = self.expand(unit, limits, overlays, lookups)
+            text, path = self.expand(unit, limits, overlays, lookups, headers)
         except Exception as error:  # noqa: BLE001  # templates can raise anything; each becomes a diagnostic
             found = self._explained(error, unit, limits, overlays, lookups)
             missed = frozenset(lookups.missed)
-            return RenderOutcome(None, found, lookups.read, missed, *self._about_parameters(unit, lookups))
+            outcome = RenderOutcome(None, found, lookups.read, missed, *self._about_parameters(unit, lookups))
+            return outcome.with_headers(headers)
         sources = self._environment.sources
         mentioned = frozenset[str]().union(*(sources[path].mentioned for path in lookups.read))
         folders = folders_of([path, *lookups.read])
         rendered = finish_render(text, unit.kernel.template, path, mentioned, folders)
         missed = frozenset(lookups.missed)
-        return RenderOutcome(rendered, (), lookups.read, missed, *self._about_parameters(unit, lookups))
+        outcome = RenderOutcome(rendered, (), lookups.read, missed, *self._about_parameters(unit, lookups))
+        return outcome.with_headers(headers)
 
     def expand(
-        self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str], lookups: Lookups
+        self,
+        unit: Unit,
+        limits: RenderLimits,
+        overlays: Mapping[str, str],
+        lookups: Lookups,
+        headers: SearchedHeaders | None = None,
     ) -> tuple[MappedText, str]:
         """The template's text with its origins, before the kernel has a name, and the template's path.
 
-        Fills `lookups`. Raises whatever the template raises. One at a time, and in `garbage_kept`; `render` sees to it.
+        Fills `lookups`, and `headers` with what was read of them. Raises whatever the template raises. One
+        at a time, and in `garbage_kept`; `render` sees to it.
         """
         environment = self._environment
         environment.loader.overlays = dict(overlays)
         environment.lookups = lookups
         environment.start(limits.time_limit_s, limits.output_limit)
         operation, parameters = unit.kernel.operation, unit.instance.parameters
-        hooks = KernelHooks(operation, parameters, language_of(unit.kernel.template), self._include)
+        headers = headers or SearchedHeaders(())
+        include = partial(self._include, headers)
+        hooks = KernelHooks(operation, parameters, language_of(unit.kernel.template), include, headers)
         template = environment.get_template(unit.kernel.template)
         context = template.new_context(context_of(unit, hooks))
         return environment.concat(template.root_render_func(context)), str(template.filename)
@@ -122,9 +143,10 @@ class Renderer:
         once = (diagnostic for diagnostic in found if by_place[diagnostic.span] is diagnostic)
         return definitions_once(once, environment.sources_read)
 
-    def _include(self, name: str) -> MappedText:
+    def _include(self, headers: SearchedHeaders, name: str) -> MappedText:
         template = self._environment.get_template(name)
-        return self._environment.concat(template.root_render_func(template.new_context()))
+        context = template.new_context({"has_feature": lambda feature: headers.feature(feature).has})
+        return self._environment.concat(template.root_render_func(context))
 
 
 @contextmanager

@@ -27,6 +27,8 @@ RESERVED = frozenset(
         *("contiguous_stride", "check_not_null", "size_args", "runtime_args", "header", "headers", "globals"),
         *(
             "template_argument",
+            "has_feature",
+            "need_feature",
             "unsupported",
             "kernel_name",
             "gfx9_threads_per_warp",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ckwatch.checks.device_code.masked_text import masked
 from ckwatch.checks.device_code.private_arrays import array_accesses, is_told_to_unroll, loops
+from ckwatch.headers.masked_text import masked
 
 
 def read(text: str) -> list[tuple[str, str, list[str], list[str]]]:

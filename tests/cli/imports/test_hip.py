@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.checks.device_code.masked_text import masked
 from ckwatch.cli import main
 from ckwatch.cli.imports.hip_kernels import hip_kernels
 from ckwatch.cli.imports.hip_types import ElementType, element_type, is_size, runtime_type
@@ -16,6 +15,7 @@ from ckwatch.cli.imports.missing_headers import stand_ins
 from ckwatch.cli.imports.pointer_uses import Access
 from ckwatch.compile.flags import HIP_FLAGS
 from ckwatch.compile.toolchain.discover import discover
+from ckwatch.headers.masked_text import masked
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.processes import run_blocking
 from ckwatch.workspace.loading import load_workspace

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.checks.device_code.masked_text import masked
 from ckwatch.cli import main
 from ckwatch.cli.imports.hip_kernels import hip_kernels
 from ckwatch.cli.imports.host_code import MemoryContent
 from ckwatch.cli.imports.launches import KernelLaunch, kernel_launches
+from ckwatch.headers.masked_text import masked
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.kernels import SizeLimits
 from ckwatch.workspace.loading import load_workspace

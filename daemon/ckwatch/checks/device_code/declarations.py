@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ckwatch.checks.device_code.masked_text import closing, masked, split_list
+from ckwatch.headers.masked_text import closing, masked, split_list
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<parameters>\([^()\n]*\))?", re.MULTILINE)
 _GLOBAL = "__global__"

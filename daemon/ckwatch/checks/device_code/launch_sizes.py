@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ckwatch.checks.cpp_expression import NotArithmeticError, evaluate, tokens_of
-from ckwatch.checks.device_code.masked_text import closing, masked, split_list
+from ckwatch.headers.masked_text import closing, masked, split_list
 
 _DEPTH = 8
 _INTEGER = (

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ckwatch.checks.device_code.masked_text import closing
+from ckwatch.headers.masked_text import closing
 
 _ACCESS = re.compile(r"(?<![\w.])(?P<name>[A-Za-z_]\w*)\s*\[")
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\s*\()")

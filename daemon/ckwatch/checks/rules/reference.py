@@ -62,8 +62,15 @@ write instead. It is what CK checks when the kernel is called; an instance that 
 
 ### `ck-arch`
 
-An error at the arch, for a source that includes CK's headers: the compiler knows gfx1250, CK 1.2.0 does not. Of gfx12,
-its headers know gfx1200 and gfx1201 alone. Templates without its headers (`hip/gemm_tiled.hip.j2`, one's own) compile.
+An error at the arch, for a source that includes CK's headers, where these do not look at the arch's macro: the compiler
+may know gfx1250, the headers of CK 1.2.0 do not. Read are `ck/ck.hpp` and `ck_tile/core/config.hpp` of the headers that
+the compile would find. Templates without its headers (`hip/gemm_tiled.hip.j2`, one's own) compile.
+
+### `ck-feature`
+
+An error where CK's headers lack what a unit needs: a header, a class template or one of its parameters. It names the
+feature, the header, and what is known to have it; nothing else is said of the unit, and no compiler is started. A sweep
+skips such combinations. The features are listed in [the toolchain](toolchain.md#which-composable-kernel).
 
 This page is written by `python -m ckwatch.checks.rules`. How the rules were compared with the compiler is in
 `benchmarks/rules_against_hipcc.py`.

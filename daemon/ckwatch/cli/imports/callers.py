@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ckwatch.checks.device_code.masked_text import closing, split_list
 from ckwatch.cli.imports.source_text import elements
+from ckwatch.headers.masked_text import closing, split_list
 
 CALLERS = 8
 _DEPTH = 3

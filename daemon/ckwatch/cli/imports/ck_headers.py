@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ckwatch.checks.class_templates import CkParameter, class_templates
-from ckwatch.checks.device_code.masked_text import closing, masked
 from ckwatch.cli.imports.cpp_program import arguments_of
 from ckwatch.cli.imports.source_text import elements, one_line
+from ckwatch.headers.declarations import CkParameter, class_templates
+from ckwatch.headers.masked_text import closing, masked
 from ckwatch.system.user_files import read_file
 
 DEVICE = "ck/tensor_operation/gpu/device"

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from types import MappingProxyType
 
-from ckwatch.checks.device_code.masked_text import closing
 from ckwatch.cli.imports.ck_gemms import OperationText, constructed_with, variable
 from ckwatch.cli.imports.ck_headers import InterfaceArgument
 from ckwatch.cli.imports.ck_operations import ProgramOperation, dtype_of, types_of
@@ -19,6 +18,7 @@ from ckwatch.cli.imports.cpp_program import CppProgram
 from ckwatch.cli.imports.element_functions import ElementFunctions, UntranslatableError
 from ckwatch.cli.imports.hip_workspace import OpenQuestion
 from ckwatch.cli.imports.source_text import elements
+from ckwatch.headers.masked_text import closing
 from ckwatch.workspace.toml import toml_string
 
 _REDUCTIONS: Mapping[str, str] = {

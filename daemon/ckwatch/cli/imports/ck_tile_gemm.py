@@ -10,12 +10,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ckwatch.checks.device_code.masked_text import closing
 from ckwatch.cli.imports.ck_gemms import ADDRESSES, unaddressable
 from ckwatch.cli.imports.ck_workspace import raw, refusal
 from ckwatch.cli.imports.cpp_program import CppDefinition, CppProgram
 from ckwatch.cli.imports.hip_workspace import Imported
 from ckwatch.cli.imports.source_text import elements
+from ckwatch.headers.masked_text import closing
 from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.toml import toml_key, toml_string, toml_value
 

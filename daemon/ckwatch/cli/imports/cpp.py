@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ckwatch.checks.device_code.masked_text import masked
 from ckwatch.cli.command_words import dependency
 from ckwatch.cli.imports.ck_convolutions import convolution_text
 from ckwatch.cli.imports.ck_gemms import OperationText, gemm_text
@@ -25,6 +24,7 @@ from ckwatch.cli.imports.hip_workspace import Imported
 from ckwatch.cli.output import Output
 from ckwatch.cli.templates import own_folder
 from ckwatch.compile.toolchain.discover import discover
+from ckwatch.headers.masked_text import masked
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.workspace.discovery import FILE_NAME
 from ckwatch.workspace.problems import did_you_mean, join_names

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ckwatch.checks.cpp_expression import NotArithmeticError, evaluate, tokens_of
-from ckwatch.checks.device_code.masked_text import closing, masked, split_list
 from ckwatch.cli.imports.source_text import elements, line_of, one_line
+from ckwatch.headers.masked_text import closing, masked, split_list
 from ckwatch.model.errors import CkwatchError
 
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(?P<word>\w+)(?P<rest>(?:\\\r?\n|[^\n])*)\n?")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ckwatch.checks.device_code.masked_text import closing, masked
 from ckwatch.cli.imports.source_text import elements, one_line
+from ckwatch.headers.masked_text import closing, masked
 
 _FUNCTIONS: Mapping[str, str] = {
     "exp": "np.exp", "expf": "np.exp", "__expf": "np.exp", "log": "np.log", "sqrt": "np.sqrt", "tanh": "np.tanh",

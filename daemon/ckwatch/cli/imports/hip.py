@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from ckwatch.checks.device_code.masked_text import masked
 from ckwatch.checks.known_headers import header_advice
 from ckwatch.cli.command_words import dependency
 from ckwatch.cli.imports.compile_commands import flags_for, nearest_database
@@ -24,6 +23,7 @@ from ckwatch.cli.imports.source_text import Constants
 from ckwatch.cli.output import Output
 from ckwatch.cli.templates import own_folder
 from ckwatch.compile.toolchain.discover import discover
+from ckwatch.headers.masked_text import masked
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.system.user_files import is_there

@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ckwatch.checks.device_code.masked_text import closing, masked, split_list
 from ckwatch.cli.imports.device_variables import DeviceVariable, device_variables
 from ckwatch.cli.imports.macros import macros, uses
 from ckwatch.cli.imports.pointer_uses import Access, access
 from ckwatch.cli.imports.source_text import elements, line_of, namespaces, one_line
+from ckwatch.headers.masked_text import closing, masked, split_list
 
 _GLOBAL = re.compile(r"\b__global__\b")
 _WORD_OR_OPENING = re.compile(r"[A-Za-z_]\w*|[({;<]")

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ckwatch.checks.device_code.masked_text import closing
 from ckwatch.cli.imports.source_text import elements, line_of, one_line
+from ckwatch.headers.masked_text import closing
 from ckwatch.model.arithmetic import OPERATORS
 
 INTEGER = (

@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from keyword import kwlist
 
-from ckwatch.checks.device_code.masked_text import closing
 from ckwatch.cli.imports.polynomials import Polynomial
+from ckwatch.headers.masked_text import closing
 
 _DEPTH = 24
 _CAST = re.compile(

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import lcm
 
-from ckwatch.checks.device_code.masked_text import closing
 from ckwatch.cli.imports.callers import bindings, dispatched_type, function_start, pointee
 from ckwatch.cli.imports.hip_kernels import HipKernel, KernelParameter, Launch
 from ckwatch.cli.imports.hip_types import element_type, is_size, runtime_type
 from ckwatch.cli.imports.host_code import CAST, HostCode
 from ckwatch.cli.imports.program_facts import ProgramFacts, program_facts
 from ckwatch.cli.imports.source_text import elements, one_line
+from ckwatch.headers.masked_text import closing
 
 LAUNCHES = 64
 """Launches of a kernel that are read. More are further types and tiles of the same, and each takes a tenth of a second

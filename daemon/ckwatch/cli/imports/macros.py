@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ckwatch.checks.device_code.masked_text import closing
 from ckwatch.cli.imports.source_text import elements, one_line
+from ckwatch.headers.masked_text import closing
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([^()]*)\)", re.MULTILINE)
 _DEPTH = 4

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ckwatch.checks.device_code.masked_text import closing, split_list
+from ckwatch.headers.masked_text import closing, split_list
 
 _DEPTH = 5
 _LOADS = re.compile(r"\b(?:\w*(?:LDG|ldg)|__builtin_nontemporal_load|__ldcs|__ldcg)$")

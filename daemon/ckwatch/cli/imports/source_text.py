@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ckwatch.checks.device_code.masked_text import split_list
+from ckwatch.headers.masked_text import split_list
 
 _SCOPE = re.compile(r"\bnamespace\b\s*(?:\[\[.*?\]\]\s*)?(?P<name>[\w:]*)\s*\{|(?P<bracket>[{}])", re.DOTALL)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n]+)$", re.MULTILINE)

@@ -10,13 +10,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ckwatch.checks.device_code.masked_text import closing
 from ckwatch.cli.imports.hip_kernels import HipKernel
 from ckwatch.cli.imports.hip_types import element_type
 from ckwatch.cli.imports.index_ranges import IndexRanges, UnknownRangeError, end_of
 from ckwatch.cli.imports.polynomials import Polynomial
 from ckwatch.cli.imports.program_facts import is_same_count
 from ckwatch.cli.imports.source_text import elements, one_line
+from ckwatch.headers.masked_text import closing
 from ckwatch.model.tensors import names_in, parse_size
 
 _DEPTH = 4

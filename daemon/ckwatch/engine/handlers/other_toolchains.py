@@ -98,9 +98,10 @@ class OtherToolchains:
         the host cannot.
         """
         overlays = overlays or {}
-        render = await self._renders.outcome(key, unit, overlays, options)
+        folders = compiler.toolchain.include_folders
+        render = await self._renders.outcome(key, unit, overlays, options, header_folders=folders)
         text = render.rendered
-        if text is None:
+        if text is None or not render.ok:
             outcome = Outcome.SKIPPED if render.skipped else Outcome.FAILED
             return UnitWithToolchain(outcome, render, None, render.diagnostics)
         workspace, toolchain = self._view_loader.workspace(key.scope), compiler.toolchain

@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from sys import intern
 
 from anyio import CapacityLimiter, to_thread
@@ -27,6 +28,7 @@ from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.render_request import Checks, RenderAnswer
+from ckwatch.headers.searched_headers import SearchedHeaders, searched_headers
 from ckwatch.model.diagnostics import Source
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import ParameterValue, Unit
@@ -177,10 +179,17 @@ class RenderHandler:
         return outcome.rendered
 
     async def outcome(
-        self, key: UnitKey, unit: Unit, overlays: Mapping[str, str], options: ViewOverrides
+        self,
+        key: UnitKey,
+        unit: Unit,
+        overlays: Mapping[str, str],
+        options: ViewOverrides,
+        *,
+        header_folders: tuple[Path, ...] | None = None,
     ) -> RenderOutcome:
-        """The unit's render with its diagnostics."""
-        return await self._outcome(self._view_loader.workspace(key.scope), unit, overlays, options)
+        """The unit's render with its diagnostics, for a compiler with these headers; by default the workspace's own."""
+        workspace = self._view_loader.workspace(key.scope)
+        return await self._outcome(workspace, unit, overlays, options, header_folders=header_folders)
 
     async def present(self, state: State, unit: UnitState) -> RenderOutcome:
         """The render of a unit as its view has it now."""
@@ -213,11 +222,17 @@ class RenderHandler:
         overlays: Mapping[str, str],
         priority: RenderPriority,
         checks: Checks | None = None,
+        header_folders: tuple[Path, ...] | None = None,
     ) -> RenderAnswer:
         settings = workspace.settings.render
         limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
         renderers = self._tools.renderers(workspace.template_folders)
-        return await renderers.render(unit, limits, overlays, priority=priority, checks=checks)
+        return await renderers.render(
+            *(unit, limits, overlays),
+            priority=priority,
+            checks=checks,
+            header_folders=self._tools.searched_for_headers(workspace, header_folders),
+        )
 
     async def _outcome(
         self,
@@ -226,17 +241,26 @@ class RenderHandler:
         overlays: Mapping[str, str],
         options: ViewOverrides,
         priority: RenderPriority = RenderPriority.OTHERS,
+        *,
+        header_folders: tuple[Path, ...] | None = None,
     ) -> RenderOutcome:
         passed = self._passed.get(unit.id)
         cache = None if overlays or not options.rules else self._tools.render_cache_folder
         checks = Checks(options.rules, passed, workspace.writers, cache)
-        answer = await self._rendered(workspace, unit, overlays, priority, checks)
+        answer = await self._rendered(workspace, unit, overlays, priority, checks, header_folders)
         outcome = answer.outcome
         if answer.broken:
             raise CkwatchError(f"the checks of the render broke down:\n{answer.broken}")
         if not answer.is_clean:
             # Messages speak of the kernel's other instances, which the worker does not know.
-            with_checks = partial(_with_static_checks, unit, outcome, workspace, overlays, passed, rules=options.rules)
+            with_checks = partial(
+                _with_static_checks,
+                *(unit, outcome, workspace, overlays, passed),
+                rules=options.rules,
+                headers=searched_headers(
+                    unit.kernel.flags, self._tools.searched_for_headers(workspace, header_folders)
+                ),
+            )
             outcome = await to_thread.run_sync(with_checks, limiter=self._threads)
         if outcome.ok:
             self.note_passed(unit)
@@ -251,10 +275,12 @@ def _with_static_checks(
     passed: Mapping[str, ParameterValue] | None,
     *,
     rules: bool,
+    headers: SearchedHeaders,
 ) -> RenderOutcome:
     """The render with the diagnostics that need no compiler; refused where others can write a template it read."""
-    outcome = static_checks(unit, outcome, rules=rules, builtin=BUILTIN, passed=passed)
-    foreign = workspace.writers.foreign(outcome.read, overlays, BUILTIN)
+    outcome = static_checks(unit, outcome, rules=rules, builtin=BUILTIN, passed=passed, headers=headers)
+    outcome = outcome.with_headers(headers)
+    foreign = workspace.writers.foreign(outcome.templates, overlays, BUILTIN)
     if foreign is None:
         return outcome
     # What is compiled of it runs here. A new mode leaves the contents as they are: any event of the file has to lead to

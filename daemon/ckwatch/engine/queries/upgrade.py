@@ -17,7 +17,6 @@ from anyio import CancelScope, CapacityLimiter, to_thread
 from anyio.streams.memory import MemoryObjectSendStream
 
 from ckwatch.checks.class_templates import declared_templates, rewritten_uses, used_templates
-from ckwatch.checks.device_code.masked_text import masked
 from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.model import Toolchain
@@ -38,6 +37,7 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.analysis import shape_predictions
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.side_work import SideWork
+from ckwatch.headers.masked_text import masked
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.kernels import Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ckwatch.checks.device_code.masked_text import closing, masked, split_list
+from ckwatch.headers.masked_text import closing, masked, split_list
 
 
 def test_what_is_no_code_is_blank() -> None:
