@@ -220,7 +220,8 @@ class _Binding:
             known = [*buffers, NULL]
             what = f"`{text}` is no tensor, and the kernel takes {argument_text(takes)} here; "
             self._report(at, f"{what}{did_you_mean(text, known)}known: {join_names(known)}")
-        elif takes.size_bytes not in _SCALAR_BYTES:
+            return LaunchArgument(kind=ArgumentKind.NULL, size_bytes=takes.size_bytes)
+        if takes.size_bytes not in _SCALAR_BYTES:
             self._report(at, f"the kernel takes {argument_text(takes)} here: a description cannot give a structure")
         c_type = ""
         if is_atom(text) and text in operation.runtime_arguments:
