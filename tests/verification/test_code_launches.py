@@ -60,10 +60,20 @@ def test_a_launch_by_what_tritons_files_say(tmp_path: Path) -> None:
         ("grid", 'kernel = "softmax"\ngrid', "1:10", "has no kernel `softmax`; did you mean `softmax_kernel`?"),
         ("grid", "block = [2, 1024]\ngrid", "1:9", "a block of 2048 threads: the kernel takes at most 256"),
         ("grid", 'arguments = ["out_ptr"]\ngrid', "1:13", "1 argument, and the kernel takes 6: *f32 out_ptr, "),
-        ("grid", ARGUMENTS.replace('"in_ptr"', '"M"') + "\ngrid", "1:25", "`M` is no tensor, and the kernel takes *f32"),
+        (
+            "grid",
+            ARGUMENTS.replace('"in_ptr"', '"M"') + "\ngrid",
+            "1:25",
+            "`M` is no tensor, and the kernel takes *f32",
+        ),
         ("grid", ARGUMENTS.replace('"in_ptr"', '"null"') + "\ngrid", "1:13", "`in_ptr` is none of the kernel's"),
         ("grid", ARGUMENTS.replace('"n_cols"', '"in_ptr"') + "\ngrid", "1:49", "`in_ptr` is an address, and"),
-        ("grid", ARGUMENTS.replace('"n_cols"', '"n_col"') + "\ngrid", "1:49", "`n_col` is no size; did you mean `n_cols`?"),
+        (
+            "grid",
+            ARGUMENTS.replace('"n_cols"', '"n_col"') + "\ngrid",
+            "1:49",
+            "`n_col` is no size; did you mean `n_cols`?",
+        ),
         ('"row_stride"]\n', '"row_stride"]\nruntime = { a = "double" }\n', "", ""),
         ('name = "in_ptr"', 'name = "x_ptr"', "3:9", "`in_ptr` is no tensor"),
     ],
@@ -84,7 +94,7 @@ def test_what_does_not_fit_is_at_its_place(old: str, new: str, place: str, said:
 def test_a_file_of_several_kernels_needs_a_name(tmp_path: Path) -> None:
     (tmp_path / "args.toml").write_text(SOFTMAX)
     file = open_code_file(DATA / "code_objects/limits.gfx942.hsaco")
-    with pytest.raises(DiagnosedError, match="`kernel` is missing: limits.gfx942.hsaco has"):
+    with pytest.raises(DiagnosedError, match=r"`kernel` is missing: limits\.gfx942\.hsaco has"):
         launches_of(file, read_launch_file(tmp_path / "args.toml"))
 
 
@@ -99,7 +109,7 @@ def test_a_description_to_begin_with(tmp_path: Path) -> None:
         'name = "c_ptr"',
     } <= set(lines)
     path = tmp_path / "args.toml"
-    path.write_text(text.replace("[[operation.input]]\nname = \"c_ptr\"", '[[operation.output]]\nname = "c_ptr"'))
+    path.write_text(text.replace('[[operation.input]]\nname = "c_ptr"', '[[operation.output]]\nname = "c_ptr"'))
     with pytest.raises(DiagnosedError) as caught:
         read_launch_file(path)
     assert [(one.code, one.span.start.line) for one in caught.value.diagnostics] == [

@@ -257,8 +257,8 @@ _TUNE = (
 _VERIFY = (
     _answer(
         "StartingDescription",
-        "Of a FILE without `--args`, or with `--write-args`: the text of a description to begin with, and the file that it "
-        "was `written` to.",
+        "Of a FILE without `--args`, or with `--write-args`: a description to begin with, and the file that it was "
+        "`written` to.",
         args=str, written=str,
     ),
     _answer("VerifyStarted", "The first line.", event=_START, units=int),
