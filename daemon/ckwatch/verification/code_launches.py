@@ -18,7 +18,7 @@ from ckwatch.codeobject.report import KernelReport, KernelResources
 from ckwatch.codeobject.tools.code_file_analysis import disassemble_kernel
 from ckwatch.codeobject.tools.llvm_tools import LlvmTools
 from ckwatch.model import amounts
-from ckwatch.model.kernel_launches import ArgumentKind, KernelLaunch, LaunchArgument
+from ckwatch.model.kernel_launches import ArgumentKind, LaunchArgument, ModuleLaunch
 from ckwatch.model.kernels import Unit
 from ckwatch.model.tensors import evaluate_size, is_atom, names_in
 from ckwatch.model.trials import Trial
@@ -41,7 +41,7 @@ class CodeLaunch:
 
     code: CodeObject
     resources: KernelResources
-    launch: KernelLaunch
+    launch: ModuleLaunch
     unit: Unit
 
 
@@ -156,10 +156,10 @@ class _Binding:
     resources: KernelResources
     description: LaunchDescription
 
-    def launch(self) -> KernelLaunch:
+    def launch(self) -> ModuleLaunch:
         """The launch; of use only where the description's problems got no new error."""
         table, triton = self.description.table, self.code.triton
-        return KernelLaunch(
+        return ModuleLaunch(
             symbol=self.resources.symbol,
             grid=tuple(table.grid),
             block=self._block(),
