@@ -91,7 +91,7 @@ def test_kernels_of_triton_are_right(name: str, capsys: Capture) -> None:
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_mistakes_are_found_at_their_lines(name: str, capsys: Capture) -> None:
     code, line = PLANTED[name]
-    status, lines = verified(TRITON / f"planted/{name}_kernel.hsaco", name, capsys)
+    status, lines = verified(TRITON.parent / f"planted_triton/{name}_kernel.hsaco", name, capsys)
     (unit,) = [one for one in lines if one["event"] == "unit"]
     found = unit["verification"]["findings"]
     places = {(f"verify/{one['kind']}", one["place"]["path"], one["place"]["start"]["line"] + 1) for one in found}
