@@ -263,7 +263,8 @@ def test_verifications(reader: Reader, tmp_path: Path, monkeypatch: pytest.Monke
         VerifyLine(event="unit", unit=A, outcome="built", result=unit_verification(verification_of(finding_of()), A)),
     )
     reader.run("verify", status=1)
-    assert reader.seen == {"VerifyStarted", "VerifyStage", "VerifiedUnit", "VerifySummary"}
+    reader.run("verify", str(TRITON / "add_kernel.hsaco"), status=2)
+    assert reader.seen == {"StartingDescription", "VerifyStarted", "VerifyStage", "VerifiedUnit", "VerifySummary"}
 
 
 def test_upgrades(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,21 +99,34 @@ Launched = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def launched(library: Path, tmp_path: Path) -> Launched:
-    def launch(code: bytes, lines: list[str], grid: int = 1, block: int = 64, threads: int = 1) -> dict[str, Any]:
+    def disassembly(code: bytes, lines: list[str]) -> str:
         printed = []
-        for start in sorted(entries(CODE).values()):
+        for start in sorted(entries(code).values()):
             for line in lines:
                 text, _, words = line.partition(" // ")
                 printed.append(f"\t{text} // {start:012X}: {words}\n")
                 start += 4 * len(words.split())
-        (tmp_path / "printed").write_text("".join(printed))
+        return "".join(printed)
+
+    def launch(
+        code: bytes,
+        lines: list[str],
+        grid: int = 1,
+        block: int = 64,
+        threads: int = 1,
+        arch: str = "gfx942",
+        with_halves: list[str] | None = None,
+    ) -> dict[str, Any]:
+        at = code if arch != "gfx942" else CODE  # which may be damaged
+        (tmp_path / "printed").write_text(disassembly(at, lines))
+        (tmp_path / "printed--mattr=+real-true16").write_text(disassembly(at, with_halves or lines))
         objdump = tmp_path / "objdump"
-        objdump.write_text(f"#!/bin/sh\nexec cat {tmp_path}/printed\n")
+        objdump.write_text(f"#!/bin/sh\nexec cat {tmp_path}/printed$4\n")
         objdump.chmod(0o755)
         (tmp_path / "code").write_bytes(code)
         command = [sys.executable, str(Path(__file__).with_name("launched_code.py")), str(library)]
         environment = {
-            "CKWATCH_EMULATOR_ARCH": "gfx942",
+            "CKWATCH_EMULATOR_ARCH": arch,
             "CKWATCH_EMULATOR_OBJDUMP": str(objdump),
             "CKWATCH_EMULATOR_LIMIT": "1000000",
             "CKWATCH_EMULATOR_THREADS": str(threads),
@@ -127,6 +140,24 @@ def launched(library: Path, tmp_path: Path) -> Launched:
         return dict(json.loads(ended.stdout))
 
     return launch
+
+
+RDNA4 = content("limits.gfx1201")
+RDNA4_END = "s_endpgm // BFB00000"
+
+
+def test_a_wave_of_gfx12_has_its_number_in_ttmp8(launched: Launched) -> None:
+    lines = ["s_bfe_u32 s3, ttmp8, 0x50019 // 9303FF74 00050019", "s_cmp_lt_u32 s3, 3 // BF0A8303"]
+    lines += ["s_cbranch_scc1 1 // BFA20001", "s_trap 2 // BF900002", RDNA4_END]
+    found = launched(RDNA4, lines, block=128, arch="gfx1201")["findings"]
+    assert [(one["kind"], one["wave"]) for one in found] == [("trap", 3)]
+
+
+def test_halves_of_registers_are_disassembled_where_they_are_moved(launched: Launched) -> None:
+    lines = [".long 0x7e023881 // 7E023881", RDNA4_END]
+    known = ["v_mov_b16_e32 v1.l, 1 // 7E023881", RDNA4_END]
+    assert launched(RDNA4, lines, arch="gfx1201")["error"] == "hipErrorLaunchFailure"
+    assert launched(RDNA4, lines, arch="gfx1201", with_halves=known)["error"] == "hipSuccess"
 
 
 def test_a_kernel_that_ends(launched: Launched) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ckwatch.model.kernel_launches import KernelLaunch
+from ckwatch.model.kernel_launches import ModuleLaunch
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.python_references import REFERENCE_LIMIT_S, PythonReference
 from ckwatch.model.roofline import CacheState
@@ -146,7 +146,7 @@ class VerifyJob:
     reference_limit_s: float = REFERENCE_LIMIT_S
     kept_references: str | None = None
     counted: Trial | None = None
-    launch: KernelLaunch | None = None
+    launch: ModuleLaunch | None = None
 
 
 RUNNER_DATA_LIMIT_BYTES = 512 << 20

@@ -255,6 +255,12 @@ _TUNE = (
     ),
 )  # fmt: skip
 _VERIFY = (
+    _answer(
+        "StartingDescription",
+        "Of a FILE without `--args`, or with `--write-args`: a description to begin with, and the file that it was "
+        "`written` to.",
+        args=str, written=str,
+    ),
     _answer("VerifyStarted", "The first line.", event=_START, units=int),
     _event(
         _STAGE, "VerifyStage", "Progress on a unit: it `began`, or is at a `stage`, which `text` names.",

@@ -8,14 +8,12 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from anyio import to_thread
 from rich.text import Text
 
 from ckwatch.checks.fold import fold
 from ckwatch.checks.verification_diagnostics import diagnostics_once
 from ckwatch.cli.advice import advice_on
 from ckwatch.cli.build_results import NO_COMPILER
-from ckwatch.cli.code_files import code_path
 from ckwatch.cli.mistakes import explained, report_mistakes, report_unbuilt
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asked_patterns, asking
@@ -41,18 +39,8 @@ SKIPPED = "skipped"
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Verify units, or the kernel of a file that a description names: 1 when a kernel or a reference is wrong or does
-    not build, 2 when one cannot be verified, 3 when all is right but for results that were compared with nothing."""
-    paths = [path for word in options.words if (path := await to_thread.run_sync(code_path, word)) is not None]
-    if len(paths) == len(options.words) == 1:
-        from ckwatch.cli.code_file_verification import verify_file
-
-        return await verify_file(paths[0], options)
-    if paths:
-        raise CkwatchError("verify takes units, or one file with code objects", f"`ckwatch verify {paths[0]}`")
-    if unfit := next((name for name in ("args", "write_args", "of_arch") if getattr(options, name) is not None), None):
-        option = {"of_arch": "--arch"}.get(unfit, f"--{unfit.replace('_', '-')}")
-        raise CkwatchError(f"{option} is for a file with code objects", "`ckwatch verify FILE --args args.toml`")
+    """Verify units: 1 when a kernel or a reference is wrong or does not build, 2 when one cannot be verified, 3 when
+    all is right but for results that were compared with nothing."""
     async with asking(options, options.words) as client:
         patterns = await asked_patterns(client, options.words)
         shown = VerificationResults(Output(options, client.root), allow_uncompared=options.allow_uncompared)

@@ -26,7 +26,7 @@ class LaunchArgument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelLaunch:
+class ModuleLaunch:
     """The launch of the kernel `symbol`. `grid` (in workgroups), `block` and `dynamic_lds` (in bytes) are expressions
     of sizes, integral runtime arguments and `constants`; axes that are left out are 1."""
 

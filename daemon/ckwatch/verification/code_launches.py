@@ -18,7 +18,7 @@ from ckwatch.codeobject.report import KernelReport, KernelResources
 from ckwatch.codeobject.tools.code_file_analysis import disassemble_kernel
 from ckwatch.codeobject.tools.llvm_tools import LlvmTools
 from ckwatch.model import amounts
-from ckwatch.model.kernel_launches import ArgumentKind, KernelLaunch, LaunchArgument
+from ckwatch.model.kernel_launches import ArgumentKind, LaunchArgument, ModuleLaunch
 from ckwatch.model.kernels import Unit
 from ckwatch.model.tensors import evaluate_size, is_atom, names_in
 from ckwatch.model.trials import Trial
@@ -41,7 +41,7 @@ class CodeLaunch:
 
     code: CodeObject
     resources: KernelResources
-    launch: KernelLaunch
+    launch: ModuleLaunch
     unit: Unit
 
 
@@ -156,10 +156,10 @@ class _Binding:
     resources: KernelResources
     description: LaunchDescription
 
-    def launch(self) -> KernelLaunch:
+    def launch(self) -> ModuleLaunch:
         """The launch; of use only where the description's problems got no new error."""
         table, triton = self.description.table, self.code.triton
-        return KernelLaunch(
+        return ModuleLaunch(
             symbol=self.resources.symbol,
             grid=tuple(table.grid),
             block=self._block(),
@@ -220,7 +220,8 @@ class _Binding:
             known = [*buffers, NULL]
             what = f"`{text}` is no tensor, and the kernel takes {argument_text(takes)} here; "
             self._report(at, f"{what}{did_you_mean(text, known)}known: {join_names(known)}")
-        elif takes.size_bytes not in _SCALAR_BYTES:
+            return LaunchArgument(kind=ArgumentKind.NULL, size_bytes=takes.size_bytes)
+        if takes.size_bytes not in _SCALAR_BYTES:
             self._report(at, f"the kernel takes {argument_text(takes)} here: a description cannot give a structure")
         c_type = ""
         if is_atom(text) and text in operation.runtime_arguments:

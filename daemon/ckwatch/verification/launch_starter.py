@@ -16,6 +16,7 @@ from ckwatch.codeobject.demangle import NameNodeKind, NamePool, demangle, full_n
 from ckwatch.codeobject.metadata import ArgumentMetadata
 from ckwatch.codeobject.report import KernelResources
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.kernel_problem import is_fnuz
 from ckwatch.verification.code_launches import POINTER, argument_text, arguments_of, own_kernels, usual_block
 from ckwatch.workspace.launch_file import NULL
 
@@ -96,7 +97,7 @@ def _lines(
     yield _block_line(code, resources)
     if code.triton is not None and code.triton.name == resources.symbol:
         yield f"dynamic_lds = {code.triton.shared_bytes}"
-    arguments = [*_named(resources, takes)]
+    arguments = [*_named(code.arch, resources, takes)]
     texts = [NULL if one.name in SCRATCH else one.name for one in arguments]
     yield f"arguments = {_array(texts)}"
     yield ""
@@ -137,7 +138,7 @@ def _block_line(code: CodeObject, resources: KernelResources) -> str:
     return f'block = ["?"]  # ckwatch: say how many threads a workgroup has along x, y and z; at most {most} in all'
 
 
-def _named(resources: KernelResources, takes: Sequence[ArgumentMetadata]) -> Iterator[_Argument]:
+def _named(arch: str, resources: KernelResources, takes: Sequence[ArgumentMetadata]) -> Iterator[_Argument]:
     types = _parameter_types(resources.symbol)
     for at, (one, written) in enumerate(
         zip(takes, types if len(types) == len(takes) else [""] * len(takes), strict=True)
@@ -145,6 +146,8 @@ def _named(resources: KernelResources, takes: Sequence[ArgumentMetadata]) -> Ite
         is_tensor = one.kind == POINTER
         kind = one.type_name.removeprefix("*") or re.sub(r" const(?=\*|$)|[*&]", "", written)
         dtype = _DTYPES.get(kind, "" if is_tensor else f"i{8 * one.size_bytes}")
+        if kind.startswith("f8") and kind.endswith("FNUZ") != is_fnuz(arch):
+            dtype = ""  # `f8` and `bf8` are the forms of the arch
         name = one.name or (f"{'t' if is_tensor else 'n'}{at}")
         is_output = one.access in ("write_only", "read_write") or (
             not one.access and "*" in written and "const*" not in written

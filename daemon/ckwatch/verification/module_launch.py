@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from ckwatch.bench.kernel_abi import INTEGERS, REALS
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Launch
-from ckwatch.model.kernel_launches import ArgumentKind, KernelLaunch, LaunchArgument
+from ckwatch.model.kernel_launches import ArgumentKind, LaunchArgument, ModuleLaunch
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.tensors import evaluate_size
 from ckwatch.verification.device import EmulatedDevice
@@ -30,7 +30,7 @@ class ModuleFunction:
     """
 
     def __init__(
-        self, device: EmulatedDevice, code_object: bytes, launch: KernelLaunch, problem: KernelProblem
+        self, device: EmulatedDevice, code_object: bytes, launch: ModuleLaunch, problem: KernelProblem
     ) -> None:
         self._device = device
         self._launch = launch

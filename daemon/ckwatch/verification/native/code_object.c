@@ -848,11 +848,11 @@ static bool read_some(int file, Text *text) {
   return now > 0;
 }
 
-/* What the disassembler prints of the file; NULL and a message on failure. */
-static char *disassemble(int file, char **problem) {
+/* What the disassembler prints of the file, with this option if it is not NULL; NULL and a message on failure. */
+static char *disassemble(int file, const char *option, char **problem) {
   const char *told = getenv("CKWATCH_EMULATOR_OBJDUMP"), *program = told && *told ? told : OBJDUMP;
   enum { CODE_FILE = 3 };
-  char *const arguments[] = {(char *)program, "--disassemble", "--section=.text", "/proc/self/fd/3", NULL};
+  char *const arguments[] = {(char *)program, "--disassemble", "--section=.text", "/proc/self/fd/3", (char *)option, NULL};
   int out[2], errors[2];
   if (pipe2(out, O_CLOEXEC) != 0) return NULL;
   if (pipe2(errors, O_CLOEXEC) != 0) {
@@ -917,7 +917,12 @@ static Code *decode_object(CodeObject *object, char **problem) {
     fail(CANNOT_DECODE, problem, "no temporary file for the disassembler: %s", strerror(errno));
     return NULL;
   }
-  char *text = disassemble(file, problem);
+  char *text = disassemble(file, NULL, problem);
+  if (text && object->arch >= GFX1100 && strstr(text, "\t.long")) {
+    /* LLVM from 23 on moves halves of registers, which LLVM 22 knows if it is told to */
+    free(text);
+    text = disassemble(file, "--mattr=+real-true16", problem);
+  }
   close(file);
   if (!text) return NULL;
   Code *code = decode(text, object->arch, problem);

@@ -174,6 +174,7 @@ static void put_initial_scalars(Wave *w) {
   at = kernel->rsrc2 >> 1 & 31; /* user SGPRs in all; the system's follow */
   if (is_gfx12(launch->arch)) { /* in registers of the trap handler */
     w->s[TTMP0 + 9] = w->group->id[0];
+    w->s[TTMP0 + 8] = w->id << 25;
     w->s[TTMP0 + 7] = (w->group->id[1] & 0xffff) | w->group->id[2] << 16;
     return;
   }
