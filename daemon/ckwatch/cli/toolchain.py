@@ -22,7 +22,7 @@ from ckwatch.cli.command_words import dependency, workspace_if_any
 from ckwatch.cli.output import Output
 from ckwatch.compile.toolchain import installations, rocm_libraries
 from ckwatch.compile.toolchain.clangd import fetch_clangd, find_clangd, major_to_fetch
-from ckwatch.compile.toolchain.composable_kernel import CK_VERSION, SOURCES_ORIGIN, find_sources
+from ckwatch.compile.toolchain.composable_kernel import find_sources
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.doctor import XDL_ARCHS, CheckState, DoctorCheck, DoctorReport, examine
 from ckwatch.compile.toolchain.install import install as install_toolchain
@@ -138,7 +138,9 @@ async def install(options: argparse.Namespace) -> int:
             sources = await dependency(options, "install_composable_kernel", install_composable_kernel)(
                 force=force, progress=shown.show
             )
-            done.append((f"Composable Kernel {CK_VERSION}", sources.root, there, time.monotonic() - begun))
+            done.append(
+                (f"Composable Kernel {sources.release.ck_version}", sources.root, there, time.monotonic() - begun)
+            )
         if options.clangd:
             begun = time.monotonic()
             program, there = await _install_clangd(options, choice, shown.show)
@@ -263,7 +265,7 @@ def environment_of(report: DoctorReport) -> dict[str, object]:
         "identity": found.identity,
         "ck": found.ck,
         "ck_tile": found.ck_tile,
-        "ck4inductor": lists and HeaderLibrary(lists.python, CK_VERSION, SOURCES_ORIGIN),
+        "ck4inductor": lists and HeaderLibrary(lists.python, lists.release.ck_version, lists.release.origin),
         "openmp": found.openmp,
     }
     rest = {"archs": report.archs, "devices": report.devices, "checks": report.checks}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.compile.toolchain import relocate
-from ckwatch.compile.toolchain.composable_kernel import SOURCES_ORIGIN
+from ckwatch.compile.toolchain.composable_kernel import RELEASES
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.installations import MANIFEST, set_current
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain, ToolchainSource
@@ -193,7 +193,7 @@ def test_headers_come_from_the_tree_then_from_ckwatch(machine: Path) -> None:
     found = find(machine)
     assert found.include_folders == (manifest.root / "ck/include", sources.ck_tile)
     assert found.ck_tile is not None
-    assert (found.ck_tile.version, found.ck_tile.origin) == ("1.2.0", SOURCES_ORIGIN)
+    assert (found.ck_tile.version, found.ck_tile.origin) == ("1.2.0", RELEASES[0].origin)
 
     shutil.rmtree(manifest.root)
     assert find(machine).include_folders == (sources.ck, sources.ck_tile)

@@ -12,7 +12,7 @@ import pytest
 from ckwatch.cli import main
 from ckwatch.cli.output import to_plain
 from ckwatch.cli.toolchain import environment_of, list_installed, remove
-from ckwatch.compile.toolchain.composable_kernel import SOURCES_ORIGIN
+from ckwatch.compile.toolchain.composable_kernel import RELEASES
 from ckwatch.compile.toolchain.devices import amd_devices, cpu_device, gfx_name, nvidia_devices
 from ckwatch.compile.toolchain.doctor import CheckState, examine
 from ckwatch.compile.toolchain.installations import toolchains_folder
@@ -79,7 +79,7 @@ async def test_what_is_missing_and_what_mends_it(tmp_path: Path) -> None:
     sources = make_sources(tmp_path / ".cache/ckwatch")
     found = await states(tmp_path / "a", tmp_path)
     for name, folder in (("CK", sources.ck), ("ck_tile", sources.ck_tile), ("ck4inductor", sources.python)):
-        assert found[name] == (CheckState.OK, f"1.2.0, {SOURCES_ORIGIN}: {folder}", None)
+        assert found[name] == (CheckState.OK, f"1.2.0, {RELEASES[0].origin}: {folder}", None)
 
     found = await states(make_tree(tmp_path / "b", status=1), tmp_path)
     assert found["host C++"] == (

@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 from ckwatch.compile.toolchain import composable_kernel, installations, relocate, rocm_libraries
 from ckwatch.compile.toolchain.installations import ToolchainManifest
+from ckwatch.compile.toolchain.layouts import hip_version, rocm_version
 from ckwatch.compile.toolchain.model import (
     FixedToolchainChoice,
     HeaderLibrary,
@@ -26,6 +27,7 @@ from ckwatch.compile.toolchain.model import (
     ToolchainSource,
     without_hidden_inputs,
 )
+from ckwatch.compile.toolchain.named import chosen_by_name, find_ck, find_rocm, version_rank
 from ckwatch.compile.toolchain.probe import ProbeCache, ask_program, content_hash
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.user_files import read_file
@@ -40,12 +42,15 @@ def _find_headers(
     rocm: Path,
     installed: ToolchainManifest | None,
     sources: composable_kernel.ComposableKernelSources | None,
+    env: Mapping[str, str],
 ) -> HeaderLibrary | None:
     """The folder that holds `ck/` or `ck_tile/`, or None when there is none.
 
     Raises `ToolchainError` when the folder that the workspace names does not hold it.
     """
     probe = CK_PROBE if name == "ck" else CK_TILE_PROBE
+    if configured is not None and not configured.is_absolute():
+        return _of_sources(name, find_ck(str(configured), env))
     if configured is not None:
         found = next((folder for folder in _include_folders(configured) if (folder / probe).is_file()), None)
         if found is None:
@@ -67,9 +72,13 @@ def _find_headers(
         folder = installed.root / "ck/include"
         return HeaderLibrary(folder, _ck_version(folder), "installed by ckwatch")
     if sources is not None:
-        folder = sources.ck if name == "ck" else sources.ck_tile
-        return HeaderLibrary(folder, composable_kernel.CK_VERSION, composable_kernel.SOURCES_ORIGIN)
+        return _of_sources(name, sources)
     return None
+
+
+def _of_sources(name: str, sources: composable_kernel.ComposableKernelSources) -> HeaderLibrary:
+    folder = sources.ck if name == "ck" else sources.ck_tile
+    return HeaderLibrary(folder, sources.release.ck_version, sources.release.origin)
 
 
 def _include_folders(folder: Path) -> tuple[Path, ...]:
@@ -137,6 +146,26 @@ def discover(
     raise ToolchainError("no HIP compiler found\n" + "\n".join(f"  {line}" for line in looked), ROCM_INSTALL_HINT)
 
 
+def named_toolchain(
+    name: str,
+    choice: ToolchainChoice | None = None,
+    env: Mapping[str, str] | None = None,
+    *,
+    folder: Path | None = None,
+    opt: Path = Path("/opt"),
+) -> Toolchain:
+    """The toolchain that a name or a path means, such as `rocm-6.4`, `ck-1.1.0`, `rocm-6.4+ck-1.1.0`, `/opt/rocm-7.0.2`
+    or a folder with Composable Kernel's headers (`model.toolchain_names`).
+
+    What the name leaves open is as `choice` has it, or is found as `discover` does. Relative paths begin in `folder`,
+    the working directory by default. Raises `ToolchainError` where there is none, with what there is and the command
+    that installs it.
+    """
+    env = env if env is not None else os.environ
+    chosen = chosen_by_name(name, choice if choice is not None else FixedToolchainChoice(), env, folder=folder)
+    return discover(chosen, env, opt=opt)
+
+
 class _UnusableError(Exception):
     """A candidate lacks something; says what."""
 
@@ -145,7 +174,8 @@ def _candidates(
     choice: ToolchainChoice, env: Mapping[str, str], opt: Path, looked: list[str]
 ) -> Iterator[tuple[ToolchainSource, Path, Path | None]]:
     if choice.rocm is not None:
-        yield ToolchainSource.CONFIG, choice.rocm, None
+        named = not choice.rocm.is_absolute()
+        yield ToolchainSource.CONFIG, find_rocm(str(choice.rocm), env, opt) if named else choice.rocm, None
     if env.get("ROCM_PATH"):
         yield ToolchainSource.ENVIRONMENT, Path(env["ROCM_PATH"]).absolute(), None
     else:
@@ -172,8 +202,7 @@ def _candidates(
 
 def _system_rank(root: Path) -> tuple[tuple[int, ...], bool, str]:
     """Newest first; the plain `/opt/rocm` wins over the versioned folder that it usually links to."""
-    version = rocm_version(root) or root.name
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:3]), root.name == "rocm", root.name
+    return version_rank(rocm_version(root) or root.name), root.name == "rocm", root.name
 
 
 def _find_parts(root: Path, hipcc: Path | None) -> _RocmFiles:
@@ -237,8 +266,9 @@ def _assemble(
     installed = installations.current(installations.toolchains_folder(env))
     sources = composable_kernel.find_sources(installations.cache_folder(env))
     ck_tile = choice.ck_tile
-    if ck_tile is None and choice.ck is not None:  # a checkout brings its own
-        ck_tile = next((one for one in _include_folders(choice.ck) if (one / CK_TILE_PROBE).is_file()), None)
+    if ck_tile is None and choice.ck is not None:  # a checkout brings its own, and so does one that has a name
+        places = _include_folders(choice.ck) if choice.ck.is_absolute() else ()
+        ck_tile = next((one for one in places if (one / CK_TILE_PROBE).is_file()), None if places else choice.ck)
     hip_arguments = [f"--rocm-path={root}", f"--rocm-device-lib-path={parts.device_libraries}"]
     cpp_arguments: list[str] = []
     link_arguments = [f"-L{library.parent}"] if library is not None else []
@@ -264,8 +294,8 @@ def _assemble(
         device_libraries=parts.device_libraries,
         hip_include=root / "include",
         hip_library=library,
-        ck=_find_headers("ck", choice.ck, root, installed, sources),
-        ck_tile=_find_headers("ck_tile", ck_tile, root, installed, sources),
+        ck=_find_headers("ck", choice.ck, root, installed, sources, env),
+        ck_tile=_find_headers("ck_tile", ck_tile, root, installed, sources, env),
         hip_arguments=tuple(hip_arguments),
         cpp_arguments=tuple(cpp_arguments),
         link_arguments=tuple(link_arguments),
@@ -302,24 +332,3 @@ def _identity(
         version = re.sub(r"^InstalledDir: .*$", "", version, flags=re.MULTILINE)
         content += version + hip
     return hashlib.sha256(content.encode()).hexdigest()[:32]
-
-
-def rocm_version(root: Path) -> str | None:
-    """The release that a ROCm tree says it is, such as `7.2.4`; None when it does not say."""
-    for name in (".info/version", ".info/version-dev"):
-        try:
-            return read_file(root / name).decode(errors="replace").strip().partition("-")[0]
-        except OSError:
-            continue
-    found = re.search(r"rocm-(\d+\.\d+(\.\d+)?)", root.name)
-    return found[1] if found else None
-
-
-def hip_version(root: Path) -> str:
-    """HIP's version from its header, such as `7.2.53211`; `unknown` when it does not say."""
-    try:
-        text = read_file(root / "include/hip/hip_version.h").decode(errors="replace")
-    except OSError:
-        return "unknown"
-    numbers = dict(re.findall(r"#define HIP_VERSION_(MAJOR|MINOR|PATCH) +(\d+)", text))
-    return ".".join(numbers.get(part, "0") for part in ("MAJOR", "MINOR", "PATCH")) if numbers else "unknown"

@@ -18,12 +18,7 @@ from ckwatch.compile.toolchain.clangd import (
     major_to_fetch,
     require_clangd_can_be_fetched,
 )
-from ckwatch.compile.toolchain.composable_kernel import (
-    CK_INSTALL_COMMAND,
-    CK_VERSION,
-    SOURCES_ORIGIN,
-    find_sources,
-)
+from ckwatch.compile.toolchain.composable_kernel import CK_INSTALL_COMMAND, find_sources
 from ckwatch.compile.toolchain.devices import DetectedDevice, find_devices, is_importable
 from ckwatch.compile.toolchain.discover import ROCM_INSTALL_HINT, discover
 from ckwatch.compile.toolchain.host_distribution import examine_host_cxx
@@ -150,7 +145,7 @@ def _instance_lists_check(env: Mapping[str, str]) -> DoctorCheck:
     found = find_sources(installations.cache_folder(env))
     if found is None:
         return DoctorCheck("ck4inductor", CheckState.NOTE, "no instance lists found", CK_INSTALL_COMMAND)
-    detail = f"{CK_VERSION}, {SOURCES_ORIGIN}: {found.python}"
+    detail = f"{found.release.ck_version}, {found.release.origin}: {found.python}"
     return DoctorCheck("ck4inductor", CheckState.OK, detail)
 
 

@@ -18,7 +18,7 @@ import anyio
 import anyio.from_thread
 
 from ckwatch.compile.toolchain import composable_kernel, debian, installations
-from ckwatch.compile.toolchain.composable_kernel import AITER, ComposableKernelSources
+from ckwatch.compile.toolchain.composable_kernel import RELEASES, CkRelease, ComposableKernelSources
 from ckwatch.compile.toolchain.debian import AptSources
 from ckwatch.compile.toolchain.install_steps import (
     USUAL_TOOLS,
@@ -72,7 +72,11 @@ async def install(
 
 
 async def install_composable_kernel(
-    *, force: bool = False, progress: OnProgress = lambda _: None, fetch: Callable[..., None] = fetch
+    release: CkRelease = RELEASES[0],
+    *,
+    force: bool = False,
+    progress: OnProgress = lambda _: None,
+    fetch: Callable[..., None] = fetch,
 ) -> ComposableKernelSources:
     """Fetch CK's headers and ck4inductor into the cache folder, where every ROCm that lacks them finds them; when they
     are there already and no `force`, nothing is done.
@@ -80,27 +84,27 @@ async def install_composable_kernel(
     Raises `ToolchainError` for what a user can fix: no network, a wrong hash, a full disk.
     """
     cache = installations.cache_folder(os.environ)
-    present = composable_kernel.find_sources(cache)
+    present = composable_kernel.find_sources(cache, release)
     if present is not None and not force:
         return present
     folder = composable_kernel.sources_folder(cache).parent
     async with writing(folder, progress):
-        present = composable_kernel.find_sources(cache)
+        present = composable_kernel.find_sources(cache, release)
         if present is not None and not force:
             return present
-        require_space(folder, AITER.size_bytes + composable_kernel.TREE_BYTES)
-        title = "Downloading Composable Kernel"
-        progress(InstallStep(title, 0, AITER.size_bytes, "bytes"))
-        fetched = folder / AITER.file_name
+        require_space(folder, release.size_bytes + composable_kernel.TREE_BYTES)
+        title = f"Downloading Composable Kernel {release.ck_version}"
+        progress(InstallStep(title, 0, release.size_bytes, "bytes"))
+        fetched = folder / release.file_name
 
         def arrived(count: int) -> None:
             anyio.from_thread.check_cancelled()
-            progress(InstallStep(title, count, AITER.size_bytes, "bytes"))
+            progress(InstallStep(title, count, release.size_bytes, "bytes"))
 
         def add() -> ComposableKernelSources:
-            fetch(AITER, fetched, pip_index(), checkpoint=arrived)
+            fetch(release, fetched, pip_index(), checkpoint=arrived)
             progress(InstallStep("Unpacking Composable Kernel"))
-            made = composable_kernel.unpack(fetched, cache, checkpoint=anyio.from_thread.check_cancelled)
+            made = composable_kernel.unpack(fetched, cache, release, checkpoint=anyio.from_thread.check_cancelled)
             fetched.unlink(missing_ok=True)
             return made
 
