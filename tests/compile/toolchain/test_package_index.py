@@ -98,7 +98,7 @@ def test_every_problem_is_named_without_passwords(index: str, tmp_path: Path) ->
 
 
 def test_without_an_index_it_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ToolchainError, match=r"a_b-1\.tar\.gz, which holds headers\n.*no index to ask"):
+    with pytest.raises(ToolchainError, match=r"a_b-1\.tar\.gz, which holds Composable Kernel\n.*no index to ask"):
         fetch(tmp_path / "x", settings())
 
 

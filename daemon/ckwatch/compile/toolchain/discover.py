@@ -98,6 +98,12 @@ def _ck_version(folder: Path) -> str | None:
 ROCM_INSTALL_HINT = "Run `ckwatch toolchain install`, or set ROCM_PATH, or `rocm` in [toolchain] of ckwatch.toml."
 
 
+_SINCE_CLANG = {"--no-offload-compress": 18, "-fcaret-diagnostics-max-lines=1": 16}
+"""Flags of ours, and the first clang that knows them. Older ones never compress."""
+_NEW_DRIVER = 23
+"""The first clang that runs other programs by default than those that `driver_plan` understands."""
+
+
 @dataclass(frozen=True, slots=True)
 class _RocmFiles:
     """The files of one ROCm tree."""
@@ -272,6 +278,10 @@ def _assemble(
     hip_arguments = [f"--rocm-path={root}", f"--rocm-device-lib-path={parts.device_libraries}"]
     cpp_arguments: list[str] = []
     link_arguments = [f"-L{library.parent}"] if library is not None else []
+    number = re.search(r"version (\d+)\.", first_line)
+    major = int(number[1]) if number else None
+    if major is not None and major >= _NEW_DRIVER:
+        hip_arguments.append("--no-offload-new-driver")
     openmp = (llvm.parent / "lib/libomp.so").exists()
     if manifest is not None:
         host = installations.host_extras(manifest)
@@ -306,6 +316,7 @@ def _assemble(
         identity=_identity(manifest, parts, clang_files, version_text, hip, cache),
         environment=MappingProxyType(environment),
         notes=notes,
+        unknown_flags=tuple(flag for flag, since in _SINCE_CLANG.items() if major is not None and major < since),
         libraries=None if manifest is None else rocm_libraries.include_folder(manifest.root),
     )
 

@@ -59,12 +59,12 @@ def short_name(manifest: ToolchainManifest) -> str:
 
 def find_rocm(name: str, env: Mapping[str, str], opt: Path) -> Path:
     """Return the folder of the ROCm that a name means. Raises `ToolchainError` where there is none."""
-    trees = installations.installed(installations.toolchains_folder(env))
+    folder = installations.toolchains_folder(env)
+    trees = installations.installed(folder)
     wanted, _, clang = name.removeprefix("rocm-").partition("-clang-")
-    for tree in sorted(trees, key=lambda tree: version_rank(tree.rocm_version), reverse=True):
-        own_clang = short_name(tree).partition("-clang-")[2]
-        if name == tree.name or (own_clang == clang and fits_version(wanted, tree.rocm_version)):
-            return tree.root / "usr"
+    found = next((tree for tree in trees if tree.name == name), None) or installed_rocm(folder, wanted, clang)
+    if found is not None:
+        return found.root / "usr"
     below = [(root, version) for root in opt.glob("rocm*") if (version := rocm_version(root)) is not None]
     for root, version in sorted(below, key=lambda one: (version_rank(one[1]), one[0].name), reverse=True):
         if not clang and root.is_dir() and fits_version(wanted, version):
@@ -75,6 +75,17 @@ def find_rocm(name: str, env: Mapping[str, str], opt: Path) -> Path:
         f"{name} is not installed; there is {', '.join(sorted(there, key=version_rank)) or 'no other'}",
         f"Run `ckwatch toolchain install --rocm {wanted}{with_clang}`, or name the folder of a ROCm tree.",
     )
+
+
+def installed_rocm(folder: Path, version: str | None, clang: str) -> ToolchainManifest | None:
+    """Return the newest tree in `folder` that fits a version of ROCm and another clang's; `clang` is empty for
+    hipcc's own."""
+    trees = sorted(installations.installed(folder), key=lambda tree: version_rank(tree.rocm_version), reverse=True)
+    for tree in trees:
+        is_wanted = version is None or fits_version(version, tree.rocm_version)
+        if is_wanted and short_name(tree).partition("-clang-")[2] == clang:
+            return tree
+    return None
 
 
 def find_ck(name: str, env: Mapping[str, str]) -> ComposableKernelSources:
