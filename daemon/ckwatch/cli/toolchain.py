@@ -30,7 +30,7 @@ from ckwatch.compile.toolchain.install import install as install_toolchain
 from ckwatch.compile.toolchain.install import install_composable_kernel
 from ckwatch.compile.toolchain.install_steps import InstallStep, OnProgress
 from ckwatch.compile.toolchain.library_install import install_libraries
-from ckwatch.compile.toolchain.model import HeaderLibrary, Toolchain, ToolchainChoice
+from ckwatch.compile.toolchain.model import Toolchain, ToolchainChoice
 from ckwatch.compile.toolchain.named import installed_names, short_name
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.compile.toolchain.rocm_libraries import chosen_libraries
@@ -247,8 +247,10 @@ def list_installed(_options: argparse.Namespace) -> int:
     for tree in installations.installed(folder):
         versions = f"CK {tree.ck_version}, " if tree.ck_version else ""
         lines.append((tree == used, tree.name, f"{versions}clang {tree.llvm_major}", tree.root))
-    for at, one in enumerate(installed_sources(installations.cache_folder(os.environ))):
-        lines.append((at == 0, one.release.name, f"{one.release.project} {one.release.version}", one.root))
+    lines += [
+        (one.release == RELEASES[0], one.release.name, f"{one.release.project} {one.release.version}", one.root)
+        for one in installed_sources(installations.cache_folder(os.environ))
+    ]
     for is_used, name, versions, root in lines:
         sys.stdout.write(f"{'*' if is_used else ' '} {name}  {versions}  {root}\n")
     return 0
@@ -282,7 +284,7 @@ def remove(options: argparse.Namespace) -> int:
 
 def environment_of(report: DoctorReport) -> dict[str, object]:
     """The fields of `doctor --json`."""
-    found, lists = report.toolchain, find_sources(installations.cache_folder(os.environ))
+    found = report.toolchain
     facts = found and {
         "source": found.source.name.lower(),
         "root": found.root,
@@ -293,7 +295,7 @@ def environment_of(report: DoctorReport) -> dict[str, object]:
         "identity": found.identity,
         "ck": found.ck,
         "ck_tile": found.ck_tile,
-        "ck4inductor": lists and HeaderLibrary(lists.python, lists.release.ck_version, lists.release.origin),
+        "ck4inductor": report.ck4inductor,
         "openmp": found.openmp,
     }
     rest = {"archs": report.archs, "devices": report.devices, "checks": report.checks}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from argparse import Namespace
 from pathlib import Path
@@ -72,7 +73,7 @@ async def test_what_is_missing_and_what_mends_it(tmp_path: Path) -> None:
     for name, setting in (("CK", "`ck`"), ("ck_tile", "`ck_tile`")):
         state, detail, fix = found[name]
         assert (state, detail) == (CheckState.MISSING, f"no headers in ROCm 7.2.0 at {tmp_path / 'a'}")
-        assert (fix or "").startswith("ckwatch toolchain install ck, or ")
+        assert (fix or "").startswith("the package composablekernel-dev, or ckwatch toolchain install ck, or name ")
         assert f"{setting} in [toolchain] of ckwatch.toml" in (fix or "")
     assert found["ck4inductor"] == (CheckState.NOTE, "no instance lists found", "ckwatch toolchain install ck")
 
@@ -176,6 +177,13 @@ def test_listing_and_removing(home: Path, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == f"* rocm-2  CK 7.2.4, clang 22  {second.root}\n"
     remove(Namespace(name=second.name))
     assert not (folder / "current").is_symlink()
+    make_installed(folder, "rocm-6.4.3-0123abcd", version="6.4.3")
+    for release in RELEASES:
+        make_sources(home / "cache/ckwatch", release)
+    remove(Namespace(name="rocm-6.4.3"))
+    remove(Namespace(name="ck-1.2.0"))
+    list_installed(Namespace())
+    assert re.fullmatch(r"  ck-1\.1\.0  xformers 0\.0\.35\.dev1120  \S+\n", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(

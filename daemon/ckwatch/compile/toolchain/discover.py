@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,14 @@ from types import MappingProxyType
 
 from ckwatch.compile.toolchain import composable_kernel, installations, relocate, rocm_libraries
 from ckwatch.compile.toolchain.installations import ToolchainManifest
-from ckwatch.compile.toolchain.layouts import hip_version, rocm_version
+from ckwatch.compile.toolchain.layouts import (
+    WHEEL_HINT,
+    bitcode_folders,
+    hip_version,
+    llvm_folders,
+    rocm_version,
+    wheel_trees,
+)
 from ckwatch.compile.toolchain.model import (
     FixedToolchainChoice,
     HeaderLibrary,
@@ -115,7 +123,11 @@ class _RocmFiles:
 
 
 def discover(
-    choice: ToolchainChoice | None = None, env: Mapping[str, str] | None = None, *, opt: Path = Path("/opt")
+    choice: ToolchainChoice | None = None,
+    env: Mapping[str, str] | None = None,
+    *,
+    opt: Path = Path("/opt"),
+    python: str = sys.prefix,
 ) -> Toolchain:
     """The toolchain that this workspace and environment lead to.
 
@@ -128,7 +140,7 @@ def discover(
     notes: list[str] = []
     looked: list[str] = []
     try:
-        for source, root, hipcc in _candidates(choice, env, opt, looked):
+        for source, root, hipcc in _candidates(choice, env, opt, Path(python), looked):
             # However it is reached, a tree that ckwatch installed is used as such.
             manifest = installations.read_manifest(root.resolve().parent)
             if manifest is not None and root.resolve().name == "usr":
@@ -177,7 +189,7 @@ class _UnusableError(Exception):
 
 
 def _candidates(
-    choice: ToolchainChoice, env: Mapping[str, str], opt: Path, looked: list[str]
+    choice: ToolchainChoice, env: Mapping[str, str], opt: Path, python: Path, looked: list[str]
 ) -> Iterator[tuple[ToolchainSource, Path, Path | None]]:
     if choice.rocm is not None:
         named = not choice.rocm.is_absolute()
@@ -186,18 +198,23 @@ def _candidates(
         yield ToolchainSource.ENVIRONMENT, Path(env["ROCM_PATH"]).absolute(), None
     else:
         looked.append("ROCM_PATH: not set")
-    systems = sorted(opt.glob("rocm*"), key=_system_rank, reverse=True)
+    systems = sorted((*opt.glob("rocm*"), *opt.glob("rocm/core*")), key=_system_rank, reverse=True)
     for root in systems:
-        if root.is_dir():
+        if root.is_dir() and not (root.name == "rocm" and any(root.glob("core*"))):  # which it has but links to
             yield ToolchainSource.SYSTEM, root, None
     if not systems:
         looked.append(f"{opt}/rocm*: nothing there")
     on_path = shutil.which("hipcc", path=env.get("PATH", os.defpath))
     if on_path is not None:
         hipcc = Path(on_path).resolve()
-        yield ToolchainSource.PATH, hipcc.parent.parent, hipcc
+        if not wheel_trees(hipcc.parent.parent):  # whose hipcc is a script of Python's
+            yield ToolchainSource.PATH, hipcc.parent.parent, hipcc
     else:
         looked.append("PATH: no hipcc")
+    prefixes = [Path(on_path).parent.parent] if on_path is not None else []
+    prefixes += [Path(env["VIRTUAL_ENV"])] if env.get("VIRTUAL_ENV") else []
+    for tree in dict.fromkeys(tree for prefix in (*prefixes, python) for tree in wheel_trees(prefix)):
+        yield ToolchainSource.WHEELS, tree, None
     folder = installations.toolchains_folder(env)
     manifest = installations.current(folder)
     if manifest is not None:
@@ -217,26 +234,16 @@ def _find_parts(root: Path, hipcc: Path | None) -> _RocmFiles:
     hipcc = hipcc or root / "bin" / "hipcc"
     if not os.access(hipcc, os.X_OK):
         raise _UnusableError(f"{root} has no bin/hipcc")
-    # Debian keeps several LLVMs side by side; the one for HIP has the device libraries.
-    debian = [path.parents[4] / "bin" for path in root.glob("lib/llvm-*/lib/clang/*/amdgcn/bitcode")]
-    debian.sort(key=lambda path: int(re.sub(r"\D", "", path.parent.name) or 0), reverse=True)
-    folders = [root / "lib/llvm/bin", root / "llvm/bin", *debian]
-    llvm = next((folder for folder in folders if os.access(folder / "clang++", os.X_OK)), None)
+    llvm = next((folder for folder in llvm_folders(root) if os.access(folder / "clang++", os.X_OK)), None)
     if llvm is None:
         raise _UnusableError(f"{root} has hipcc and no clang++ (looked in lib/llvm/bin and llvm/bin)")
-    resource = llvm.parent / "lib" / "clang"
-    places_of_bitcode = [
-        root / "amdgcn/bitcode",
-        *sorted(resource.glob("*/lib/amdgcn/bitcode"), reverse=True),
-        *sorted(resource.glob("*/amdgcn/bitcode"), reverse=True),
-        root / "lib/amdgcn/bitcode",
-    ]
-    bitcode = next((folder for folder in places_of_bitcode if (folder / "ocml.bc").is_file()), None)
+    bitcode = next((folder for folder in bitcode_folders(root, llvm) if (folder / "ocml.bc").is_file()), None)
     if bitcode is None:
         raise _UnusableError(f"{root} has no device libraries (ocml.bc)")
     if not (root / "include/hip/hip_runtime.h").is_file():
-        raise _UnusableError(f"{root} has no HIP headers (include/hip/hip_runtime.h)")
-    for tool in ("clang", "clang-offload-bundler", "llvm-readelf", "llvm-objdump"):
+        hint = f": {WHEEL_HINT}" if root.name.startswith("_rocm_sdk_") else ""
+        raise _UnusableError(f"{root} has no HIP headers (include/hip/hip_runtime.h){hint}")
+    for tool in ("clang", "clang-offload-bundler", "llvm-objdump"):
         if not (llvm / tool).is_file():
             raise _UnusableError(f"{llvm} has no {tool}")
     return _RocmFiles(root, hipcc, llvm, bitcode)

@@ -34,6 +34,7 @@ class ToolchainSource(StrEnum):
     ENVIRONMENT = "ROCM_PATH"
     SYSTEM = "/opt/rocm"
     PATH = "hipcc on PATH"
+    WHEELS = "rocm-sdk wheels"
     INSTALLED = "installed by ckwatch"
 
 

@@ -14,7 +14,7 @@ from ckwatch.compile.toolchain import composable_kernel, installations
 from ckwatch.compile.toolchain.composable_kernel import ComposableKernelSources
 from ckwatch.compile.toolchain.installations import ToolchainManifest
 from ckwatch.compile.toolchain.layouts import rocm_version
-from ckwatch.compile.toolchain.model import FixedToolchainChoice, ToolchainChoice
+from ckwatch.compile.toolchain.model import FixedToolchainChoice, HeaderLibrary, ToolchainChoice
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.toolchain_names import fits_version, is_toolchain_name, toolchain_parts
 
@@ -65,7 +65,8 @@ def find_rocm(name: str, env: Mapping[str, str], opt: Path) -> Path:
     found = next((tree for tree in trees if tree.name == name), None) or installed_rocm(folder, wanted, clang)
     if found is not None:
         return found.root / "usr"
-    below = [(root, version) for root in opt.glob("rocm*") if (version := rocm_version(root)) is not None]
+    places = (*opt.glob("rocm*"), *opt.glob("rocm/core*"))
+    below = [(root, version) for root in places if (version := rocm_version(root)) is not None]
     for root, version in sorted(below, key=lambda one: (version_rank(one[1]), one[0].name), reverse=True):
         if not clang and root.is_dir() and fits_version(wanted, version):
             return root
@@ -99,6 +100,21 @@ def find_ck(name: str, env: Mapping[str, str]) -> ComposableKernelSources:
         f"{name} is not installed; there is {', '.join(one.release.name for one in sources) or 'no other'}",
         f"Run `ckwatch toolchain install --ck {wanted}`, or name a folder that holds ck/ck.hpp.",
     )
+
+
+def find_ck4inductor(choice: ToolchainChoice | None, env: Mapping[str, str]) -> HeaderLibrary | None:
+    """Return the folder from which Python imports ck4inductor: that of the Composable Kernel that the workspace names,
+    where it has one, else of what ckwatch has installed. Raises `ToolchainError` for a name of what is not there."""
+    sources = next(iter(composable_kernel.installed_sources(installations.cache_folder(env))), None)
+    if choice is not None and choice.ck is not None:
+        if not choice.ck.is_absolute():
+            sources = find_ck(str(choice.ck), env)
+        for folder in (choice.ck, choice.ck.parent):
+            if choice.ck.is_absolute() and (folder / "python/ck4inductor").is_dir():
+                return HeaderLibrary(folder / "python", None, "ckwatch.toml")
+    if sources is None:
+        return None
+    return HeaderLibrary(sources.python, sources.release.ck_version, sources.release.origin)
 
 
 def holds_ck(folder: Path) -> bool:
