@@ -277,3 +277,16 @@ def test_a_moved_tree_that_cannot_be_changed_says_so(machine: Path, monkeypatch:
     monkeypatch.setattr(relocate, "replace_file", read_only)
     with pytest.raises(ToolchainError, match="cannot be changed to run here: Read-only file system"):
         find(machine)
+
+
+@pytest.mark.parametrize(
+    ("major", "unknown", "new_driver"),
+    [(15, {"--no-offload-compress", "-fcaret-diagnostics-max-lines=1"}, False), (17, {"--no-offload-compress"}, False),
+     (18, set(), False), (22, set(), False), (23, set(), True)],
+)  # fmt: skip
+def test_flags_depend_on_clangs_version(machine: Path, major: int, unknown: set[str], new_driver: bool) -> None:
+    root = make_rocm(machine / "opt/rocm")
+    make_program(root / "lib/llvm/bin/clang", f"echo 'Debian clang version {major}.0.6 (1)'")
+    found = find(machine)
+    assert set(found.unknown_flags) == unknown
+    assert ("--no-offload-new-driver" in found.hip_arguments) == new_driver
