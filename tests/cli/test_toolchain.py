@@ -17,6 +17,7 @@ from ckwatch.compile.precompiled_headers import PrecompiledHeaderStore
 from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.toolchain import installations
+from ckwatch.compile.toolchain.composable_kernel import RELEASES, CkRelease
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.doctor import CheckState
 from ckwatch.compile.toolchain.install_steps import InstallStep, OnProgress
@@ -87,12 +88,12 @@ class FakeInstallers:
             install_libraries=self._libraries,
         )
 
-    async def _rocm(self, **_: object) -> object:
-        self.done.append("rocm")
+    async def _rocm(self, rocm: str | None, *, clang: int | None, **_: object) -> object:
+        self.done.append(" ".join(["rocm", *([rocm] if rocm else []), *([f"clang {clang}"] if clang else [])]))
         return SimpleNamespace(name="rocm-7", root=self.folder / "rocm-7")
 
-    async def _composable_kernel(self, **_: object) -> object:
-        self.done.append("ck")
+    async def _composable_kernel(self, release: CkRelease, **_: object) -> object:
+        self.done.append("ck" if release == RELEASES[0] else release.name)
         return SimpleNamespace(root=self.folder / "ck")
 
     async def _libraries(
@@ -127,11 +128,21 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeInstallers:
         (["--clangd"], ["clangd 22 None False"]),
         (["ck", "--clangd", "--force", "--mirror", "http://m"], ["ck", "clangd 22 http://m True"]),
         (["all", "--clangd"], ["rocm", "ck", "clangd 22 None False"]),
+        (["--rocm", "6.4"], ["rocm 6.4", "ck"]),
+        (["--rocm", "6.4", "--ck", "1.1"], ["rocm 6.4", "ck-1.1.0"]),
+        (["--clang", "23"], ["rocm clang 23", "ck"]),
+        (["--ck", "1.1.0", "--clangd"], ["ck-1.1.0", "clangd 22 None False"]),
     ],
 )
 def test_what_is_installed(fakes: FakeInstallers, arguments: list[str], expected: list[str]) -> None:
     assert fakes.command(*arguments) == 0
     assert fakes.done == expected
+
+
+def test_a_composable_kernel_that_no_package_brings(fakes: FakeInstallers, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fakes.command("--ck", "1.3") == 2
+    assert "no package is known that brings Composable Kernel 1.3: there are 1.2.0 and 1.1.0" in capsys.readouterr().err
+    assert fakes.done == []
 
 
 def test_what_is_said_of_clangd(fakes: FakeInstallers, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

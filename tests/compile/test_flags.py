@@ -39,6 +39,12 @@ def test_own_flags_come_after_the_defaults() -> None:
     assert flags[-len(CLANG_DIAGNOSTIC_FLAGS) - 3 :] == ["-O1", "-DA", "-DB=a b", *CLANG_DIAGNOSTIC_FLAGS]
 
 
+def test_an_old_compiler_gets_no_flag_that_it_does_not_know() -> None:
+    unknown = ("--no-offload-compress", CLANG_DIAGNOSTIC_FLAGS[0])
+    flags = compile_flags(request_with(), FakeToolchain(Path("h"), Path("c"), Path("b"), unknown_flags=unknown))
+    assert flags == [flag for flag in compile_flags(request_with(), TOOLCHAIN) if flag not in unknown]
+
+
 @pytest.mark.parametrize(("openmp", "expected"), [(True, "-fopenmp"), (False, "-fopenmp-simd")])
 def test_host(openmp: bool, expected: str) -> None:
     toolchain = FakeToolchain(Path("h"), Path("c"), Path("b"), openmp=openmp)

@@ -29,6 +29,7 @@ class FakeToolchain:
     identity: str = "compiler 1"
     roots: Mapping[str, Path] = field(default_factory=dict)
     openmp: bool = True
+    unknown_flags: tuple[str, ...] = ()
     workspace: Path | None = None
 
 

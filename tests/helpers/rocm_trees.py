@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ckwatch.compile.toolchain.composable_kernel import ComposableKernelSources, sources_folder
+from ckwatch.compile.toolchain.composable_kernel import (
+    RELEASES,
+    CkRelease,
+    ComposableKernelSources,
+    sources_folder,
+)
 from ckwatch.compile.toolchain.installations import LAYOUT, MANIFEST, InstalledPackage, ToolchainManifest
 
 VERSION = "clang version 22.0.0\nTarget: x86_64\nInstalledDir: {folder}\n"
@@ -53,21 +58,24 @@ def make_ck(include: Path, version: str = "1.1.0", *, tile: bool = True) -> Path
     return include
 
 
-def make_installed(folder: Path, name: str = "rocm-7.2.4-abcd") -> ToolchainManifest:
+def make_installed(
+    folder: Path, name: str = "rocm-7.2.4-abcd", *, version: str = "7.2.4", ck: bool = True
+) -> ToolchainManifest:
     """A toolchain as `install` leaves it, in a folder of toolchains."""
     root = folder / name
     make_rocm(root / "usr", ck=False)
-    make_ck(root / "ck/include", "1.2.0", tile=False)
-    packages = (InstalledPackage("hipcc", "7.2.4-1", "aa"), InstalledPackage("clang-22", "22", "bb"))
-    manifest = ToolchainManifest(LAYOUT, name, root, 22, "7.2.4", "7.2.4", (), packages)
+    if ck:
+        make_ck(root / "ck/include", "1.2.0", tile=False)
+    packages = (InstalledPackage("hipcc", f"{version}-1", "aa"), InstalledPackage("clang-22", "22", "bb"))
+    manifest = ToolchainManifest(LAYOUT, name, root, 22, version, "7.2.4", (), packages)
     (root / MANIFEST).write_text(manifest.to_json())
     return manifest
 
 
-def make_sources(cache: Path) -> ComposableKernelSources:
+def make_sources(cache: Path, release: CkRelease = RELEASES[0]) -> ComposableKernelSources:
     """Create the files that `toolchain install ck` leaves in ckwatch's cache folder."""
-    made = ComposableKernelSources(sources_folder(cache))
-    make_ck(made.ck, "1.2.0", tile=False)
+    made = ComposableKernelSources(sources_folder(cache, release), release)
+    make_ck(made.ck, release.ck_version, tile=False)
     (made.ck_tile / "ck_tile").mkdir(parents=True)
     (made.ck_tile / "ck_tile/core.hpp").write_text("")
     (made.python / "ck4inductor").mkdir(parents=True)

@@ -14,7 +14,7 @@ import pytest
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.async_processes import ExitReason, ProcessResult, run_process
 from ckwatch.verification import library as module
-from ckwatch.verification.library import COMPILE_FLAGS, KEPT, LIBRARY, build_library
+from ckwatch.verification.library import COMPILE_FLAGS, KEPT, LIBRARY, OLDER_NAMES, build_library
 from helpers.kept_builds import FOLDER
 from references.wave_emulator import ALL_ARCHITECTURES, LANES, WaveEmulator, WaveState, recorded
 
@@ -77,7 +77,8 @@ async def test_it_is_built_once(tmp_path: Path, sources: Path, programs: dict[st
     assert await build_library(tmp_path / "emulator", clang, environment=programs, launch=compiler) == built
     assert len(compiler.commands) == 3
     assert [path.name for path in (tmp_path / "emulator").iterdir()] == [built.parent.name]
-    assert [path.name for path in built.parent.iterdir()] == [LIBRARY]
+    assert sorted(path.name for path in built.parent.iterdir()) == [*OLDER_NAMES, LIBRARY]
+    assert all((built.parent / name).samefile(built) for name in OLDER_NAMES)
 
 
 async def test_other_sources_are_another_library(tmp_path: Path, sources: Path, programs: dict[str, str]) -> None:

@@ -39,6 +39,7 @@ from ckwatch.verification.library import FOLDER, build_library
 from ckwatch.verification.places import place_in_program
 from ckwatch.verification.program_build import FOLDER as PROGRAMS
 from ckwatch.verification.program_build import build_program, hipcc_command, is_source
+from ckwatch.verification.session import LIBRARIES_VARIABLE
 from ckwatch.workspace.loading import load_workspace
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 REPORT_VARIABLE = "CKWATCH_EMULATOR_REPORT"
 OBJECTS_VARIABLE = "CKWATCH_EMULATOR_OBJECTS"
-LIBRARIES_VARIABLE = "LD_LIBRARY_PATH"
 _AMD_GPU = 224
 """`e_machine` of code objects."""
 

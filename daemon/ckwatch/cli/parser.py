@@ -713,6 +713,13 @@ ENVIRONMENT = (
             "install",
             "Install ROCm and Composable Kernel into your cache folder",
             PART,
+            value(
+                "--rocm",
+                "VERSION",
+                "install this ROCm beside the one in use, from the suite of Debian that has it, such as 6.4",
+            ),
+            value("--clang", "N", "with this version of clang instead of the one that hipcc uses", type=int),
+            value("--ck", "VERSION", "install this Composable Kernel, such as 1.1.0"),
             flag(
                 "--clangd", "fetch the clangd that answers questions about C++ in templates, of the compiler's version"
             ),

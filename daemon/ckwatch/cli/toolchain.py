@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 import time
 from functools import partial
@@ -22,17 +23,19 @@ from ckwatch.cli.command_words import dependency, workspace_if_any
 from ckwatch.cli.output import Output
 from ckwatch.compile.toolchain import installations, rocm_libraries
 from ckwatch.compile.toolchain.clangd import fetch_clangd, find_clangd, major_to_fetch
-from ckwatch.compile.toolchain.composable_kernel import CK_VERSION, SOURCES_ORIGIN, find_sources
+from ckwatch.compile.toolchain.composable_kernel import RELEASES, CkRelease, find_sources, installed_sources
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.doctor import XDL_ARCHS, CheckState, DoctorCheck, DoctorReport, examine
 from ckwatch.compile.toolchain.install import install as install_toolchain
 from ckwatch.compile.toolchain.install import install_composable_kernel
 from ckwatch.compile.toolchain.install_steps import InstallStep, OnProgress
 from ckwatch.compile.toolchain.library_install import install_libraries
-from ckwatch.compile.toolchain.model import HeaderLibrary, Toolchain, ToolchainChoice
+from ckwatch.compile.toolchain.model import Toolchain, ToolchainChoice
+from ckwatch.compile.toolchain.named import installed_names, short_name
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.compile.toolchain.rocm_libraries import chosen_libraries
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.toolchain_names import fits_version
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.trust import is_trusted, require_trusted
 
@@ -112,7 +115,10 @@ async def install(options: argparse.Namespace) -> int:
     """
     libraries = chosen_libraries(options.libraries) if options.libraries else ()
     choice = _toolchain_choice(trusted_workspace(options)) if options.clangd or libraries else None
-    part, force = options.part or (None if options.clangd or libraries else "all"), options.force
+    release, beside = _release(options.ck), options.rocm is not None or options.clang is not None
+    part, force = options.part or ("all" if beside else None if options.clangd or libraries else "all"), options.force
+    if options.ck and not options.part and not beside:
+        part = "ck"
     note = ""
     if libraries and part != "all":
         part, note = await anyio.to_thread.run_sync(_where_libraries_go, options, choice, part)
@@ -122,23 +128,23 @@ async def install(options: argparse.Namespace) -> int:
     done: list[tuple[str, Path, bool, float]] = []
     with shown:
         if part == "all":
-            before = installations.current(installations.toolchains_folder(os.environ))
+            before = installations.installed(installations.toolchains_folder(os.environ))
             begun = time.monotonic()
             manifest = await dependency(options, "install_toolchain", install_toolchain)(
-                mirror=options.mirror, force=force, progress=shown.show
+                options.rocm, clang=options.clang, mirror=options.mirror, force=force, progress=shown.show
             )
-            there = before is not None and before.root == manifest.root and not force
+            there = manifest.root in (tree.root for tree in before) and not force
             done.append((manifest.name, manifest.root, there, time.monotonic() - begun))
-            if not there and before is not None:  # the new tree gets the libraries that the former had
-                former = rocm_libraries.installed_libraries(before.root)
+            if not there and before and not beside:  # the new tree gets the libraries that the former had
+                former = rocm_libraries.installed_libraries(before[0].root)
                 libraries = chosen_libraries([*former, *(one.name for one in libraries)]) if former else libraries
         if part is not None:
-            there = find_sources(installations.cache_folder(os.environ)) is not None and not force
+            there = find_sources(installations.cache_folder(os.environ), release) is not None and not force
             begun = time.monotonic()
             sources = await dependency(options, "install_composable_kernel", install_composable_kernel)(
-                force=force, progress=shown.show
+                release, force=force, progress=shown.show
             )
-            done.append((f"Composable Kernel {CK_VERSION}", sources.root, there, time.monotonic() - begun))
+            done.append((f"Composable Kernel {release.ck_version}", sources.root, there, time.monotonic() - begun))
         if options.clangd:
             begun = time.monotonic()
             program, there = await _install_clangd(options, choice, shown.show)
@@ -157,6 +163,18 @@ async def install(options: argparse.Namespace) -> int:
     if note:
         console.print(note, highlight=False, soft_wrap=True)
     return 0
+
+
+def _release(version: str | None) -> CkRelease:
+    """The newest Composable Kernel of a version, of all versions by default. Raises `ToolchainError` for others."""
+    for release in RELEASES:
+        if version is None or fits_version(version, release.ck_version):
+            return release
+    known = " and ".join(release.ck_version for release in RELEASES)
+    raise ToolchainError(
+        f"no package is known that brings Composable Kernel {version}: there are {known}",
+        "Name a folder that holds another: `ck` in [toolchain] of ckwatch.toml.",
+    )
 
 
 def _where_libraries_go(
@@ -222,24 +240,38 @@ def _any_compiler(options: argparse.Namespace, choice: ToolchainChoice | None) -
 
 
 def list_installed(_options: argparse.Namespace) -> int:
-    """List installed toolchains; the one in use is marked."""
+    """List installed toolchains and Composable Kernels; the ones in use are marked."""
     folder = installations.toolchains_folder(os.environ)
     used = installations.current(folder)
-    for manifest in installations.installed(folder):
-        mark = "*" if used is not None and manifest.name == used.name else " "
-        versions = f"CK {manifest.ck_version}, clang {manifest.llvm_major}"
-        sys.stdout.write(f"{mark} {manifest.name}  {versions}  {manifest.root}\n")
+    lines = []
+    for tree in installations.installed(folder):
+        versions = f"CK {tree.ck_version}, " if tree.ck_version else ""
+        lines.append((tree == used, tree.name, f"{versions}clang {tree.llvm_major}", tree.root))
+    lines += [
+        (one.release == RELEASES[0], one.release.name, f"{one.release.project} {one.release.version}", one.root)
+        for one in installed_sources(installations.cache_folder(os.environ))
+    ]
+    for is_used, name, versions, root in lines:
+        sys.stdout.write(f"{'*' if is_used else ' '} {name}  {versions}  {root}\n")
     return 0
 
 
 def remove(options: argparse.Namespace) -> int:
-    """Remove an installed toolchain. Raises `ToolchainError` when there is none of that name."""
+    """Remove an installed toolchain or Composable Kernel. Raises `ToolchainError` when there is none of that name."""
     name = options.name
     folder = installations.toolchains_folder(os.environ)
     tree = folder / name
+    for sources in installed_sources(installations.cache_folder(os.environ)):
+        if sources.release.name == name:
+            gone = sources.root.rename(sources.root.with_name(f".work-{sources.root.name}"))  # half of one is none
+            shutil.rmtree(gone)
+            return 0
+    for manifest in installations.installed(folder):
+        if short_name(manifest) == name:
+            tree = folder / manifest.name
     there = tree.is_dir() and (not tree.is_symlink() or installations.read_manifest(tree) is not None)
     if not name or name.startswith(".") or Path(name).name != name or name == "current" or not there:
-        known = ", ".join(manifest.name for manifest in installations.installed(folder)) or "none"
+        known = ", ".join(installed_names(os.environ)) or "none"
         raise ToolchainError(f"no toolchain called {name!r} is installed", f"Installed: {known}.")
     installations.remove_tree(tree)
     left = installations.installed(folder)
@@ -252,7 +284,7 @@ def remove(options: argparse.Namespace) -> int:
 
 def environment_of(report: DoctorReport) -> dict[str, object]:
     """The fields of `doctor --json`."""
-    found, lists = report.toolchain, find_sources(installations.cache_folder(os.environ))
+    found = report.toolchain
     facts = found and {
         "source": found.source.name.lower(),
         "root": found.root,
@@ -263,7 +295,7 @@ def environment_of(report: DoctorReport) -> dict[str, object]:
         "identity": found.identity,
         "ck": found.ck,
         "ck_tile": found.ck_tile,
-        "ck4inductor": lists and HeaderLibrary(lists.python, CK_VERSION, SOURCES_ORIGIN),
+        "ck4inductor": report.ck4inductor,
         "openmp": found.openmp,
     }
     rest = {"archs": report.archs, "devices": report.devices, "checks": report.checks}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS
@@ -58,6 +58,11 @@ NVCC_LINE_TABLES: tuple[str, ...] = ("--generate-line-info",)
 """nvcc's, in the long form: what begins with `-l` is a library."""
 
 
+def known_flags(flags: Iterable[str], toolchain: CompilerToolchain) -> list[str]:
+    """Return those of our flags that the compiler is new enough for."""
+    return [flag for flag in flags if flag not in toolchain.unknown_flags]
+
+
 def with_lines(request: CompileRequest) -> CompileRequest:
     """Return the request whose code has line tables."""
     flags = NVCC_LINE_TABLES if request.language is Language.CU else LINE_TABLES
@@ -95,11 +100,11 @@ def compile_flags(request: CompileRequest, toolchain: CompilerToolchain) -> list
         # Machine code for one arch and nothing that the driver would compile anew.
         return [*CU_FLAGS, f"-gencode=arch={request.arch.replace('sm_', 'compute_')},code={request.arch}", *own]
     if request.language is Language.HIP:
-        language = [*HIP_FLAGS, f"--offload-arch={request.arch}"]
+        language = [*known_flags(HIP_FLAGS, toolchain), f"--offload-arch={request.arch}"]
     else:
         # Without clang's runtime library `omp simd` still counts, and parallel regions run on one thread.
         language = [*CPP_FLAGS, "-fopenmp" if toolchain.openmp else "-fopenmp-simd"]
-    return [*language, *REPRODUCIBLE_FLAGS, *own, *CLANG_DIAGNOSTIC_FLAGS]
+    return [*language, *REPRODUCIBLE_FLAGS, *own, *known_flags(CLANG_DIAGNOSTIC_FLAGS, toolchain)]
 
 
 def include_flags(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:

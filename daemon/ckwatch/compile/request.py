@@ -61,6 +61,7 @@ class CompilerToolchain(Protocol):
     (`--rocm-path=…`; `-L…`). `include_folders` hold CK's headers, in the order of the search; their warnings are not
     shown. `environment` is the whole environment of the processes. `identity` changes whenever the compiler does.
     `roots` names folders for stored paths. `openmp` tells whether clang's OpenMP runtime can be linked.
+    `unknown_flags` are flags of ckwatch's own that the compiler is too old for.
     """
 
     @property
@@ -85,6 +86,8 @@ class CompilerToolchain(Protocol):
     def roots(self) -> Mapping[str, Path]: ...
     @property
     def openmp(self) -> bool: ...
+    @property
+    def unknown_flags(self) -> tuple[str, ...]: ...
 
 
 def record_of(

@@ -24,7 +24,7 @@ from ckwatch.checks.nvcc_output import missing_headers, parse_nvcc_log
 from ckwatch.compile import compile_job, elf
 from ckwatch.compile.build_events import OnBuildEvent, OnePassLeft, ignore
 from ckwatch.compile.dependencies import format_dependency_file, read_headers
-from ckwatch.compile.flags import compile_flags, include_flags, link_flags, with_lines_for_linkers
+from ckwatch.compile.flags import compile_flags, include_flags, known_flags, link_flags, with_lines_for_linkers
 from ckwatch.compile.offload_bundles import device_code
 from ckwatch.compile.request import (
     CompileFault,
@@ -208,7 +208,7 @@ def shown_command(request: CompileRequest, toolchain: CompilerToolchain) -> list
     arguments = compiler_call(request, toolchain)
     if request.language is not Language.CU:
         at = len(arguments) - len(include_flags(request, toolchain))
-        del arguments[at - len(CLANG_DIAGNOSTIC_FLAGS) : at]
+        del arguments[at - len(known_flags(CLANG_DIAGNOSTIC_FLAGS, toolchain)) : at]
     return [*arguments, "-c", request.language.source_name, "-o", OBJECT]
 
 

@@ -30,6 +30,8 @@ FOLDER = "emulator"
 SOURCES = Path(__file__).parent / "native"
 LIBRARY = "libamdhip64.so.7"
 """The name that hipcc's shared objects ask for."""
+OLDER_NAMES = ("libamdhip64.so.5", "libamdhip64.so.6")
+"""The names that those of older ROCms ask for."""
 
 COMPILE_FLAGS: tuple[str, ...] = (
     *("-std=gnu11", "-D_GNU_SOURCE", "-O3", "-march=native", "-fPIC", "-fno-math-errno", "-fno-strict-aliasing"),
@@ -76,7 +78,7 @@ async def build_library(
     libraries = {compiler: folder / name / LIBRARY for compiler, name in names.items()}
     for library in libraries.values():
         if await to_thread.run_sync(use, library):
-            return library
+            return await to_thread.run_sync(_named, library)
     failures = []
     on_build()
     for compiler, library in libraries.items():
@@ -85,8 +87,16 @@ async def build_library(
         except CkwatchError as error:
             failures.append(error)
         else:
-            return library
+            return await to_thread.run_sync(_named, library)
     raise failures[0]
+
+
+def _named(library: Path) -> Path:
+    """Give the library its other names."""
+    for name in OLDER_NAMES:
+        with suppress(OSError):  # it is there, or the store is read-only
+            (library.parent / name).symlink_to(LIBRARY)
+    return library
 
 
 async def _build(compiler: str, library: Path, environment: Mapping[str, str], launch: Launcher) -> None:

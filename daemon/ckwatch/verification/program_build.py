@@ -16,7 +16,7 @@ import anyio
 from anyio import to_thread
 
 from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS, ClangMessage, parse_clang_log
-from ckwatch.compile.flags import LINE_TABLES
+from ckwatch.compile.flags import LINE_TABLES, known_flags
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.async_processes import Launcher, ProcessResult, run_process
@@ -81,7 +81,7 @@ async def build_program(
     try:
         await to_thread.run_sync(lambda: work.mkdir(parents=True))
         text, program = work / "preprocessed", work / source.stem
-        command = _compile_command(source, arch, (*flags, *CLANG_DIAGNOSTIC_FLAGS), toolchain)
+        command = _compile_command(source, arch, (*flags, *known_flags(CLANG_DIAGNOSTIC_FLAGS, toolchain)), toolchain)
         done = await run(*command, "-E", "-o", str(text))
         if not done.succeeded:
             return _failed(done)

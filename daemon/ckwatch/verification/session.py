@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ckwatch.bench.job import VERIFYING, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure
@@ -17,6 +19,8 @@ from ckwatch.model.trials import Trial
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, Verification, VerifiedProblem
 from ckwatch.system.python_process import module_command
 from ckwatch.verification.findings import merged
+
+LIBRARIES_VARIABLE = "LD_LIBRARY_PATH"
 
 VERIFIER = WorkerStart(module_command("ckwatch.verification.worker"))
 """The worker of this installation that verifies."""
@@ -69,7 +73,7 @@ async def verify(
             if on_message is not None:
                 on_message(said)
 
-        answer = await Worker(start).ask(
+        answer = await Worker(_with_library(start, job)).ask(
             replace(job, trials=rest), [artifact, *arrays], VerificationDone, time_limit_s=time_limit_s, on_message=take
         )
         message = answer.message if isinstance(answer, BenchmarkFailure) else "the worker has not told its outcome"
@@ -118,7 +122,7 @@ async def count(
         if on_message is not None:
             on_message(said)
 
-    answer = await Worker(start).ask(
+    answer = await Worker(_with_library(start, job)).ask(
         replace(job, trials=()), [artifact, *arrays], VerificationDone, time_limit_s=time_limit_s, on_message=take
     )
     if counts:
@@ -126,6 +130,13 @@ async def count(
     if isinstance(answer, BenchmarkFailure):
         raise CkwatchError(answer.message, answer.hint)
     raise CkwatchError("the worker has counted nothing")
+
+
+def _with_library(start: WorkerStart, job: VerifyJob) -> WorkerStart:
+    """Start a worker in which the emulator is found under all its names; the loader reads the variable but once."""
+    environment = os.environ if start.environment is None else start.environment
+    folders = filter(None, (str(Path(job.library).parent), environment.get(LIBRARIES_VARIABLE)))
+    return replace(start, environment={**environment, LIBRARIES_VARIABLE: os.pathsep.join(folders)})
 
 
 def _mistakes_once(told: Iterable[TrialVerified]) -> tuple[ReferenceMistake, ...]:

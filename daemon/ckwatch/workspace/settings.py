@@ -15,6 +15,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import why_no_name
 from ckwatch.model.python_references import REFERENCE_LIMIT_S
 from ckwatch.model.targets import ARCHS, HOST, NATIVE, unknown_arch
+from ckwatch.model.toolchain_names import is_toolchain_name
 from ckwatch.model.verification import INSTRUCTION_LIMIT
 from ckwatch.system.user_files import is_file, is_folder
 from ckwatch.workspace.problems import Problems, describe_value, unknown_value_error, validator_error
@@ -119,6 +120,12 @@ def within_root(value: Any, info: ValidationInfo) -> Any:
     return Path(os.path.normpath(Path(root, os.path.expanduser(value))))  # noqa: PTH111
 
 
+def name_or_folder(value: Any, info: ValidationInfo) -> Any:
+    """A toolchain's name as it stands, else a path as an absolute one."""
+    path = within_root(value, info)
+    return Path(value) if is_toolchain_name(value) and not is_folder(path) else path
+
+
 def macro_value(value: Any) -> Any:
     """Validate the value of a macro."""
     if not isinstance(value, (str, int)):
@@ -155,6 +162,12 @@ Name = Annotated[str, AfterValidator(valid_name)]
 SizeBytes = Annotated[int, BeforeValidator(size_bytes), Field(gt=0)]
 AnyPath = Annotated[Path, BeforeValidator(within_root)]
 Folder = Annotated[AnyPath, _checked("missing_folder", "there is no folder {}", is_folder)]
+NamedFolder = Annotated[
+    Path,
+    BeforeValidator(name_or_folder),
+    _checked("missing_folder", "there is no folder {}", lambda path: not path.is_absolute() or is_folder(path)),
+]
+"""A folder, or a relative path that is the name of an installed toolchain."""
 Program = Annotated[
     AnyPath,
     _checked("missing_program", "there is no program {}", lambda path: is_file(path) and os.access(path, os.X_OK)),
@@ -216,8 +229,8 @@ class WorkspaceSection(Section):
 class ToolchainSection(Section):
     """`[toolchain]`."""
 
-    rocm: Folder | None = Field(None, description="the ROCm tree")
-    ck: Folder | None = Field(None, description="the folder that holds `ck/`")
+    rocm: NamedFolder | None = Field(None, description='the ROCm tree, or the name of an installed one: "rocm-6.4"')
+    ck: NamedFolder | None = Field(None, description='the folder that holds `ck/`, or "ck-1.1.0"')
     ck_tile: Folder | None = Field(None, description="the folder that holds `ck_tile/`")
     clangd: Program | None = Field(None, description="the program that answers questions about C++ in templates")
     also: list[Argument] = Field(

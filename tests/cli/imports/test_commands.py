@@ -16,7 +16,12 @@ from cases.inductor_text import InductorText, fetch_inductor_text
 from ckwatch.checks.static_checks import static_checks
 from ckwatch.cli import main
 from ckwatch.cli.imports.wrapping import BASES
-from ckwatch.compile.toolchain.composable_kernel import find_sources
+from ckwatch.compile.toolchain.composable_kernel import (
+    RELEASES,
+    ComposableKernelSources,
+    find_sources,
+    sources_folder,
+)
 from ckwatch.compile.toolchain.installations import cache_folder
 from ckwatch.model.diagnostics import Severity
 from ckwatch.render.renderer import Renderer
@@ -145,6 +150,27 @@ def test_ck4inductor_that_is_missing_or_empty(root: Path, python_folder: Path, c
     shutil.rmtree(python_folder.parent)
     printed = run(capsys, "ck4inductor", "gemm", status=2)
     assert "is not installed\nckwatch: help: `ckwatch toolchain install ck` installs it" in printed
+
+
+@pytest.mark.parametrize("named", ["checkout", "ck-1.1.0"])
+def test_the_lists_are_those_of_the_workspaces_composable_kernel(
+    root: Path, python_folder: Path, capsys: Capture, named: str
+) -> None:
+    """A checkout keeps the lists beside the package."""
+    other = ComposableKernelSources(sources_folder(cache_folder(os.environ), RELEASES[1]))
+    python = root / "checkout/python" if named == "checkout" else other.python
+    package = python / "ck4inductor/universal_gemm"
+    shutil.copytree(python_folder, package)
+    (package.parent / "util.py").write_text("def library_path():\n    return '/nonexistent'\n")
+    (python.parent / "library").mkdir()
+    with (package / "gen_instances.py").open("a") as module:
+        module.write(
+            "\nfrom ck4inductor.util import library_path\n"
+            "def gen_ops_library():\n    raise SystemExit(library_path())\n"
+        )
+    with (root / "ckwatch.toml").open("a") as settings:
+        settings.write(f'[toolchain]\nck = "{named}"\n')
+    assert f"fails: {python.parent}/library" in run(capsys, "ck4inductor", "gemm", status=2)
 
 
 def test_ck4inductor_runs_without_this_environment(

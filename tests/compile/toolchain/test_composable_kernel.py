@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.compile.toolchain.composable_kernel import configured, find_sources, sources_folder, unpack
+from ckwatch.compile.toolchain.composable_kernel import (
+    RELEASES,
+    CkRelease,
+    configured,
+    find_sources,
+    sources_folder,
+    unpack,
+)
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.installations import cache_folder
 from ckwatch.model.errors import ToolchainError
@@ -97,20 +104,25 @@ def test_headers_that_cmake_would_write(template: str, expected: str) -> None:
 
 
 @pytest.mark.toolchain
-def test_the_instance_lists_that_inductor_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = find_sources(cache_folder())
-    toolchain = discover()
+@pytest.mark.parametrize(
+    ("release", "counts"), [(RELEASES[0], (5304, 904, 2248)), (RELEASES[1], (4672, 904, 1576))], ids=("1.2.0", "1.1.0")
+)
+def test_the_instance_lists_that_inductor_reads(
+    monkeypatch: pytest.MonkeyPatch, release: CkRelease, counts: tuple[int, int, int]
+) -> None:
+    found = find_sources(cache_folder(), release)
     if found is None:
-        pytest.skip("`ckwatch toolchain install ck` did not run")
+        pytest.skip(f"`ckwatch toolchain install --ck {release.ck_version}` did not run")
     monkeypatch.syspath_prepend(str(found.python))
     from ck4inductor.batched_universal_gemm.gen_instances import gen_ops_library as batched  # type: ignore[import-not-found]
     from ck4inductor.grouped_conv_fwd.gen_instances import gen_conv_ops_library as convolutions  # type: ignore[import-not-found]
     from ck4inductor.universal_gemm.gen_instances import gen_ops_library as universal  # type: ignore[import-not-found]
 
-    assert (len(universal()), len(batched()), len(convolutions())) == (5304, 904, 2248)
+    assert (len(universal()), len(batched()), len(convolutions())) == counts
     for name in [name for name in sys.modules if name.startswith("ck4inductor")]:
         del sys.modules[name]
-    if toolchain.ck is not None and toolchain.ck.folder != found.ck:  # the same CK, from Debian
+    toolchain = discover()
+    if release == RELEASES[0] and toolchain.ck is not None and toolchain.ck.folder != found.ck:  # from Debian
         for path in found.ck.rglob("*.h*"):
             own = toolchain.ck.folder / path.relative_to(found.ck)
             assert path.suffix == ".in" or own.read_bytes() == path.read_bytes(), own

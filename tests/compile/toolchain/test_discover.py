@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.compile.toolchain import relocate
-from ckwatch.compile.toolchain.composable_kernel import SOURCES_ORIGIN
+from ckwatch.compile.toolchain.composable_kernel import RELEASES
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.installations import MANIFEST, set_current
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain, ToolchainSource
@@ -193,7 +193,7 @@ def test_headers_come_from_the_tree_then_from_ckwatch(machine: Path) -> None:
     found = find(machine)
     assert found.include_folders == (manifest.root / "ck/include", sources.ck_tile)
     assert found.ck_tile is not None
-    assert (found.ck_tile.version, found.ck_tile.origin) == ("1.2.0", SOURCES_ORIGIN)
+    assert (found.ck_tile.version, found.ck_tile.origin) == ("1.2.0", RELEASES[0].origin)
 
     shutil.rmtree(manifest.root)
     assert find(machine).include_folders == (sources.ck, sources.ck_tile)
@@ -277,3 +277,16 @@ def test_a_moved_tree_that_cannot_be_changed_says_so(machine: Path, monkeypatch:
     monkeypatch.setattr(relocate, "replace_file", read_only)
     with pytest.raises(ToolchainError, match="cannot be changed to run here: Read-only file system"):
         find(machine)
+
+
+@pytest.mark.parametrize(
+    ("major", "unknown", "new_driver"),
+    [(15, {"--no-offload-compress", "-fcaret-diagnostics-max-lines=1"}, False), (17, {"--no-offload-compress"}, False),
+     (18, set(), False), (22, set(), False), (23, set(), True)],
+)  # fmt: skip
+def test_flags_depend_on_clangs_version(machine: Path, major: int, unknown: set[str], new_driver: bool) -> None:
+    root = make_rocm(machine / "opt/rocm")
+    make_program(root / "lib/llvm/bin/clang", f"echo 'Debian clang version {major}.0.6 (1)'")
+    found = find(machine)
+    assert set(found.unknown_flags) == unknown
+    assert ("--no-offload-new-driver" in found.hip_arguments) == new_driver

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from argparse import Namespace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from ckwatch.cli import main
 from ckwatch.cli.output import to_plain
 from ckwatch.cli.toolchain import environment_of, list_installed, remove
-from ckwatch.compile.toolchain.composable_kernel import SOURCES_ORIGIN
+from ckwatch.compile.toolchain.composable_kernel import RELEASES
 from ckwatch.compile.toolchain.devices import amd_devices, cpu_device, gfx_name, nvidia_devices
 from ckwatch.compile.toolchain.doctor import CheckState, examine
 from ckwatch.compile.toolchain.installations import toolchains_folder
@@ -72,14 +73,14 @@ async def test_what_is_missing_and_what_mends_it(tmp_path: Path) -> None:
     for name, setting in (("CK", "`ck`"), ("ck_tile", "`ck_tile`")):
         state, detail, fix = found[name]
         assert (state, detail) == (CheckState.MISSING, f"no headers in ROCm 7.2.0 at {tmp_path / 'a'}")
-        assert (fix or "").startswith("ckwatch toolchain install ck, or ")
+        assert (fix or "").startswith("the package composablekernel-dev, or ckwatch toolchain install ck, or name ")
         assert f"{setting} in [toolchain] of ckwatch.toml" in (fix or "")
     assert found["ck4inductor"] == (CheckState.NOTE, "no instance lists found", "ckwatch toolchain install ck")
 
     sources = make_sources(tmp_path / ".cache/ckwatch")
     found = await states(tmp_path / "a", tmp_path)
     for name, folder in (("CK", sources.ck), ("ck_tile", sources.ck_tile), ("ck4inductor", sources.python)):
-        assert found[name] == (CheckState.OK, f"1.2.0, {SOURCES_ORIGIN}: {folder}", None)
+        assert found[name] == (CheckState.OK, f"1.2.0, {RELEASES[0].origin}: {folder}", None)
 
     found = await states(make_tree(tmp_path / "b", status=1), tmp_path)
     assert found["host C++"] == (
@@ -176,6 +177,13 @@ def test_listing_and_removing(home: Path, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == f"* rocm-2  CK 7.2.4, clang 22  {second.root}\n"
     remove(Namespace(name=second.name))
     assert not (folder / "current").is_symlink()
+    make_installed(folder, "rocm-6.4.3-0123abcd", version="6.4.3")
+    for release in RELEASES:
+        make_sources(home / "cache/ckwatch", release)
+    remove(Namespace(name="rocm-6.4.3"))
+    remove(Namespace(name="ck-1.2.0"))
+    list_installed(Namespace())
+    assert re.fullmatch(r"  ck-1\.1\.0  xformers 0\.0\.35\.dev1120  \S+\n", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(

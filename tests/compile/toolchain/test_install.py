@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,11 +15,12 @@ import anyio
 import pytest
 
 from ckwatch.compile.toolchain import installations
-from ckwatch.compile.toolchain.composable_kernel import find_sources
+from ckwatch.compile.toolchain.composable_kernel import RELEASES, CkRelease, find_sources, installed_sources
 from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PackageStanza
 from ckwatch.compile.toolchain.install import install, install_composable_kernel
 from ckwatch.compile.toolchain.install_steps import InstallStep, InstallTools
 from ckwatch.model.errors import ToolchainError
+from compile.toolchain.test_composable_kernel import FILES as CK_FILES
 from compile.toolchain.test_composable_kernel import make_archive
 from compile.toolchain.test_unpack import make_deb
 
@@ -32,6 +34,14 @@ FILES: dict[str, dict[str, str | None]] = {
     "libamdhip64-dev": {"usr/lib/x86_64-linux-gnu/libamdhip64.so": "not elf", "usr/include/hip/hip_runtime.h": ""},
 }
 
+OLD_FILES: dict[str, dict[str, str | None]] = {
+    "hipcc": {"usr/bin/hipcc": "#!/usr/bin/perl\n", "usr/bin/hipvars.pm": "perl"},
+    "clang-22": {"usr/lib/llvm-17/bin/clang": "#!/bin/sh\n", "usr/lib/llvm-17/bin/clang++": "#!/bin/sh\n"},
+    "libomp-22-dev": {"usr/lib/llvm-17/lib/clang/17/include/omp.h": ""},
+    "rocm-device-libs": {"usr/lib/x86_64-linux-gnu/amdgcn/bitcode/ocml.bc": "ocml"},
+    "libamdhip64-dev": FILES["libamdhip64-dev"],
+}
+
 
 class Archive:
     """Stands for apt: a folder of packages, and what a test makes go wrong. `suite` is the one that has them."""
@@ -43,17 +53,18 @@ class Archive:
             self.add(name, files)
         self.sources: dict[str, Path] = {}
         self.suite = "sid"
+        self.versions: dict[str, str] = {}
         self.unreadable: set[str] = set()
         self.downloads: list[str] = []
         self.before_download: Callable[[AptPackage], Awaitable[None]] | None = None
         self.update_error: ToolchainError | None = None
 
-    def add(self, name: str, files: dict[str, str | None]) -> None:
+    def add(self, name: str, files: dict[str, str | None], version: str = "7.2.4-1") -> None:
         """Make a package, in the place of one that has its name."""
         shutil.rmtree(self.folder / name, ignore_errors=True)
         data = make_deb(self.folder / name, files).read_bytes()
-        file_name = f"{name}_7.2.4-1_all.deb"
-        package = AptPackage(name, "7.2.4-1", file_name, len(data), hashlib.sha256(data).hexdigest())
+        file_name = f"{name}_{version}_all.deb"
+        package = AptPackage(name, version, file_name, len(data), hashlib.sha256(data).hexdigest())
         self.packages[name] = (package, data)
 
     def tools(self, **replaced: Any) -> InstallTools:
@@ -77,11 +88,13 @@ class FakeApt:  # the signatures are those of PrivateApt
         if self.archive.unreadable.intersection(self.suites):
             raise ToolchainError("the mirror does not carry it")
 
-    async def has(self, name: str) -> bool:
-        return name in self.archive.packages and self.archive.suite in self.suites
+    async def version(self, name: str, suite: str | None = None) -> str | None:  # noqa: ARG002
+        if name not in self.archive.packages or self.archive.suite not in self.suites:
+            return None
+        return self.archive.versions.get(self.suites[0], "7.2.4-1")
 
     async def resolve(self, names: Sequence[str], suite: str | None = None) -> tuple[tuple[str, str], ...]:  # noqa: ARG002
-        return tuple((name, "7.2.4-1") for name in self.archive.packages)
+        return tuple((name, package.version) for name, (package, _) in self.archive.packages.items())
 
     async def describe(self, packages: Any) -> tuple[PackageStanza, ...]:  # noqa: ARG002
         return ()
@@ -133,7 +146,7 @@ def run_install(
     archive: Archive, relocate: Callable[[Path, Path], int] = no_relocation, tree_bytes: int = 0, **options: Any
 ) -> Any:
     tools = archive.tools(
-        select=lambda _: [(name, "7.2.4-1") for name in FILES if not name.startswith("libomp")],
+        select=lambda _: [(name, "") for name in archive.packages if not name.startswith("libomp")],
         relocate=relocate,
         add_host_parts=no_host_parts,
     )
@@ -159,6 +172,45 @@ async def test_a_whole_install(archive: Archive) -> None:
     titles = [step.title for step in steps]
     assert titles.index("Downloading 5 packages") < titles.index("Unpacking") < titles.index("Relocating")
     assert all(0 <= step.done <= step.total for step in steps if step.total)
+
+
+async def test_another_rocm_stands_beside(archive: Archive) -> None:
+    used = await run_install(archive)
+    archive.suite, archive.versions = "stable", {"stable": "5.7.1-6"}
+    old_clang = {name.replace("22", "17"): files for name, files in OLD_FILES.items()}
+    del archive.packages["clang-22"], archive.packages["libcomposable-kernel-dev"]
+    for name, files in old_clang.items():
+        archive.add(name, files, "5.7.1-6")
+    beside = await run_install(archive, rocm="5.7")
+    assert (beside.rocm_version, beside.ck_version, beside.llvm_major) == ("5.7.1", "", 17)
+    assert re.fullmatch(r"rocm-5\.7\.1-[0-9a-f]{8}", beside.name)
+    for link, target in (
+        ("usr/amdgcn/bitcode/ocml.bc", "ocml"),
+        ("usr/lib/llvm/bin/clang++-17", "#!/bin/sh\n"),
+        ("usr/bin/hipvars.pm", "perl"),
+    ):
+        assert (beside.root / link).read_text() == target
+    assert not (beside.root / "usr/include/ck").is_symlink()
+    folder = installations.toolchains_folder(os.environ)
+    assert installations.current(folder) == used
+    archive.update_error = ToolchainError("no network")
+    assert await run_install(archive, rocm="5") == beside
+    assert await run_install(archive) == used
+
+
+async def test_a_version_that_no_suite_has(archive: Archive) -> None:
+    archive.suite = "sid"
+    archive.versions = {"experimental": "7.2.4-1~exp1", "sid": "6.4.3-5"}
+    archive.unreadable = {"oldstable"}
+    with pytest.raises(ToolchainError) as caught:
+        await run_install(archive, rocm="6.1")
+    assert caught.value.message == (
+        "Debian has no ROCm 6.1\n  experimental: 7.2.4\n  sid: 6.4.3\n  testing: not there\n  stable: not there\n"
+        "  oldstable: the mirror does not carry it"
+    )
+    assert "CKWATCH_DEBIAN_MIRROR" in (caught.value.hint or "")
+    with pytest.raises(ToolchainError, match="neither Debian sid nor sid has clang 30"):
+        await run_install(archive, rocm="6.4", clang=30)
 
 
 async def test_a_second_install_does_nothing_unless_forced(archive: Archive) -> None:
@@ -268,13 +320,15 @@ class FakeIndex:
     """A package index with a small source distribution. `targets`: the files that were fetched."""
 
     def __init__(self, folder: Path) -> None:
-        self.content = make_archive(folder / "x.tar.gz").read_bytes()
+        self.folder = folder
         self.targets: list[Path] = []
 
-    def fetch(self, _wanted: object, target: Path, _settings: object, *, checkpoint: Callable[[int], None]) -> None:
+    def fetch(self, wanted: CkRelease, target: Path, _settings: object, *, checkpoint: Callable[[int], None]) -> None:
         self.targets.append(target)
-        checkpoint(len(self.content))
-        target.write_bytes(self.content)
+        files = {name.replace(RELEASES[0].inside, wanted.inside): text for name, text in CK_FILES.items()}
+        content = make_archive(self.folder / "x.tar.gz", files).read_bytes()
+        checkpoint(len(content))
+        target.write_bytes(content)
 
 
 @pytest.fixture
@@ -294,6 +348,9 @@ async def test_composable_kernel_alone(index: FakeIndex) -> None:
     assert len(index.targets) == 2
     assert sorted(path.name for path in made.root.parent.iterdir()) == [".lock", made.root.name]
     assert [step.title for step in steps][-1] == "Unpacking Composable Kernel"
+    other = await install_composable_kernel(RELEASES[1], fetch=index.fetch)
+    assert installed_sources(cache) == (made, other)
+    assert other.root.name == "1.1.0-877f7bff"
     assert not installations.toolchains_folder(os.environ).exists()
 
 

@@ -14,12 +14,12 @@ import pytest
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from ckwatch.compile.toolchain import package_index
-from ckwatch.compile.toolchain.composable_kernel import SourceDistribution
+from ckwatch.compile.toolchain.composable_kernel import CkRelease
 from ckwatch.compile.toolchain.package_index import IndexSettings, pip_index
 from ckwatch.model.errors import ToolchainError
 
 CONTENT = b"a source distribution" * 1000
-WANTED = SourceDistribution("a-b", "1", "a_b-1.tar.gz", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT), "headers")
+WANTED = CkRelease("1.2.0", "a-b", "1", "ck", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))
 PAGE = f'<!DOCTYPE html><html><body><a href="/files/{WANTED.file_name}">{WANTED.file_name}</a></body></html>'
 
 fetch = partial(package_index.fetch, WANTED)
@@ -98,7 +98,7 @@ def test_every_problem_is_named_without_passwords(index: str, tmp_path: Path) ->
 
 
 def test_without_an_index_it_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ToolchainError, match=r"a_b-1\.tar\.gz, which holds headers\n.*no index to ask"):
+    with pytest.raises(ToolchainError, match=r"a_b-1\.tar\.gz, which holds Composable Kernel\n.*no index to ask"):
         fetch(tmp_path / "x", settings())
 
 

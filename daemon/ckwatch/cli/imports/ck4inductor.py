@@ -19,8 +19,7 @@ from ckwatch.cli.imports.instance_lists import (
     plan_import,
     spellings,
 )
-from ckwatch.compile.toolchain import installations
-from ckwatch.compile.toolchain.composable_kernel import find_sources
+from ckwatch.compile.toolchain.named import find_ck4inductor
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.system.processes import run_blocking
@@ -30,10 +29,16 @@ from ckwatch.workspace.loading import Workspace
 INSTALL = "`ckwatch toolchain install ck` installs it"
 TIMEOUT_S = 120
 
+# A checkout has the lists beside the package, an installed package has them in it.
 _LIST = """
-import dataclasses, importlib, json, sys
-sys.path.insert(0, sys.argv[1])
-listed = getattr(importlib.import_module(sys.argv[2]), sys.argv[3])()
+import dataclasses, importlib, json, os, sys
+folder, module, function = sys.argv[1:]
+sys.path.insert(0, folder)
+library = os.path.join(os.path.dirname(folder), "library")
+if os.path.isdir(library) and not os.path.isdir(os.path.join(folder, "ck4inductor/library")):
+    import ck4inductor.util
+    ck4inductor.util.library_path = lambda: library
+listed = getattr(importlib.import_module(module), function)()
 json.dump([dataclasses.asdict(one) for one in listed], sys.stdout)
 """
 
@@ -43,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     family = FAMILIES[options.family]
     workspace = workspace_of(options)
     names = _template_names(family, workspace, options.template)
-    listed = _listed(family, _python_folder())
+    listed = _listed(family, _python_folder(workspace))
     known = spellings(family, next(iter(listed), {}))
     wanted = instance_filter(options.filter, known, ("m_per_block >= 128", "MPerBlock=128"))
     plan = plan_import(family, listed, names, Selection(wanted, options.limit, workspace.settings.limits.instances))
@@ -52,11 +57,11 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _python_folder() -> Path:
-    sources = find_sources(installations.cache_folder(os.environ))
-    if sources is None or not (sources.python / "ck4inductor").is_dir():
+def _python_folder(workspace: Workspace) -> Path:
+    found = find_ck4inductor(workspace.settings.toolchain, os.environ)
+    if found is None or not (found.folder / "ck4inductor").is_dir():
         raise CkwatchError("ck4inductor, which has Composable Kernel's lists of instances, is not installed", INSTALL)
-    return sources.python
+    return found.folder
 
 
 def _listed(family: InstanceFamily, folder: Path) -> list[Fields]:

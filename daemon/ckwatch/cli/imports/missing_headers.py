@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from ckwatch.compile.flags import HIP_FLAGS
+from ckwatch.compile.flags import HIP_FLAGS, known_flags
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.system.processes import run_blocking
 
@@ -34,7 +34,14 @@ def missing_headers(text: str, flags: Sequence[str], folders: Sequence[Path], to
     with tempfile.TemporaryDirectory(prefix="ckwatch-headers-") as work:
         source = Path(work) / "source.hip"
         source.write_text(text)
-        words = [str(toolchain.clangxx), *toolchain.hip_arguments, *HIP_FLAGS, "--offload-host-only", "-M", "-MG"]
+        words = [
+            str(toolchain.clangxx),
+            *toolchain.hip_arguments,
+            *known_flags(HIP_FLAGS, toolchain),
+            "--offload-host-only",
+            "-M",
+            "-MG",
+        ]
         for folder in folders:
             words += ["-iquote", str(folder), "-idirafter", str(folder)]
         for folder in toolchain.include_folders:

@@ -75,12 +75,12 @@ _APT_FAILURES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"unmet dependencies|Unable to correct problems|Unable to satisfy dependencies",
-        "the packages in Debian experimental cannot be combined at the moment",
-        "Experimental moves: try again in a day or two, or point --mirror at a snapshot of the archive.",
+        "the packages in this suite of Debian cannot be combined at the moment",
+        "Experimental and sid move: try again in a day or two, or point --mirror at a snapshot of the archive.",
     ),
     (
         r"Unable to locate package|has no installation candidate|was not found",
-        "the mirror has no ROCm packages in experimental or sid",
+        "the mirror has no such packages",
         "Choose a full Debian mirror with --mirror URL or CKWATCH_DEBIAN_MIRROR.",
     ),
     (
@@ -190,9 +190,12 @@ class PrivateApt:
         if done.exit_status or (strict and failed):
             raise explain_failure(f"cannot read the package indexes of {self._archive}", _text(done))
 
-    async def has(self, name: str) -> bool:
-        """Return True if the index knows a package of this name."""
-        return (await self._apt("apt-cache", "show", name)).exit_status == 0
+    async def version(self, name: str, suite: str | None = None) -> str | None:
+        """Return the version that would be installed, from `suite` where it is there; None if no suite has it."""
+        release = ("-o", f"APT::Default-Release={suite}") if suite else ()
+        done = await self._apt("apt-cache", *release, "policy", name)
+        found = re.search(r"^  Candidate: (?!\(none\))(\S+)$", done.stdout, re.MULTILINE)
+        return found[1] if found else None
 
     async def resolve(self, names: Sequence[str], suite: str | None = SUITES[0]) -> tuple[tuple[str, str], ...]:
         """Every (package, version) that apt would install on an empty system, from `suite` where it can."""
@@ -379,15 +382,18 @@ def _size(path: Path) -> int:
         return 0
 
 
-ROOTS = ("hipcc", "libamdhip64-dev", "libcomposable-kernel-dev")
+ROOTS = ("hipcc", "libamdhip64-dev")
+CK_PACKAGE = "libcomposable-kernel-dev"
 
 # Followed into their shared libraries. `{n}` is LLVM's major version, which hipcc's own dependencies name.
 _FOLLOWED = ("hipcc", "clang-{n}", "lld-{n}", "llvm-{n}", "clang-tools-{n}", "libamdhip64-dev")
-_TAKEN = ("libclang-common-{n}-dev", "libclang-rt-{n}-dev", "rocm-device-libs-{n}", "libcomposable-kernel-dev",
-          "libhsa-runtime-dev", "libamd-comgr-dev")  # fmt: skip
+# Of alternatives, the first that is there. Debian 12 names less by version, and only experimental has CK.
+_TAKEN = ("libclang-common-{n}-dev", "libclang-rt-{n}-dev|libclang-common-{n}-dev", "libhsa-runtime-dev",
+          "libamd-comgr-dev")  # fmt: skip
+_DEVICE_LIBRARIES = re.compile(r"rocm-device-libs(-\d+)?$")
 
 # Shared libraries of programs that are not unpacked: c-index-test, llvm-exegesis.
-_UNUSED = re.compile(r"libclang1-\d+|libpfm4|gcc-\d+-base|lib32.*|libx32.*|libc6-.*|libc-.*")
+_UNUSED = re.compile(r"libclang1-\d+(t64)?|libpfm4|gcc-\d+-base|lib32.*|libx32.*|libc6-.*|libc-.*")
 
 _MIRROR_HINT = (
     "Name a Debian mirror: `ckwatch toolchain install --mirror URL`, or set CKWATCH_DEBIAN_MIRROR "
@@ -421,19 +427,30 @@ def openmp_headers(major: int) -> str:
     return f"libomp-{major}-dev"
 
 
+def clang_packages(major: int) -> tuple[str, ...]:
+    """The packages of another clang than the one that hipcc depends on."""
+    named = (*_FOLLOWED, *_TAKEN)
+    return tuple(name.partition("|")[0].format(n=major) for name in named if "{n}" in name)
+
+
 def select(stanzas: Iterable[PackageStanza]) -> tuple[tuple[str, str], ...]:
-    """Choose from a resolved closure the (package, version) pairs that a compile needs, sorted by name.
+    """Choose from a resolved closure the (package, version) pairs that a compile needs, sorted by name; of several
+    clangs, the newest.
 
     Raises `ToolchainError` when the closure has no clang or lacks a package that is needed.
     """
     by_name = {stanza.name: stanza for stanza in stanzas}
     major = llvm_major(by_name)
     followed = [name.format(n=major) for name in _FOLLOWED]
-    taken = [name.format(n=major) for name in _TAKEN]
+    alternatives = [name.format(n=major).split("|") for name in _TAKEN]
+    for name in [name for name in by_name if _DEVICE_LIBRARIES.match(name)] or ["rocm-device-libs"]:
+        built_by = name.removeprefix("rocm-device-libs")  # that clang declares what they have
+        alternatives += [[name], *([[f"libclang-common{built_by}-dev"]] if built_by else [])]
+    taken = [next((name for name in names if name in by_name), names[0]) for names in alternatives]
     missing = [name for name in (*followed, *taken) if name not in by_name]
     if missing:
         raise ToolchainError(f"Debian's ROCm packages lack {', '.join(missing)}", "Please report this to ckwatch.")
-    chosen = {*followed, *taken}
+    chosen = {*followed, *taken, *({CK_PACKAGE} & by_name.keys())}
     queue = list(followed)
     while queue:
         for name in by_name[queue.pop()].depends:

@@ -12,13 +12,13 @@ import re
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
-from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PrivateApt
+from ckwatch.compile.toolchain.debian import AptPackage, AptSources
 from ckwatch.compile.toolchain.install_steps import (
     USUAL_TOOLS,
     InstallStep,
@@ -27,6 +27,7 @@ from ckwatch.compile.toolchain.install_steps import (
     archive,
     check_space,
     download,
+    find_suite,
     move_in,
     sweep,
     tree_name,
@@ -113,7 +114,10 @@ async def _build(
     folder: Path, wanted: DebianProgram, sources: AptSources, progress: OnProgress, tools: InstallTools
 ) -> Path:
     downloads = folder / ".downloads"
-    apt, suite = await _archive_with(wanted.package, sources, downloads, progress, tools)
+    found = await find_suite(wanted.package, _SUITES, sources, downloads, progress, tools)
+    if found.apt is None:
+        raise ToolchainError(f"{sources.mirror} has no package {wanted.package}\n{found.listed}", found.hint)
+    apt, suite = found.apt, found.suite
     progress(InstallStep("Choosing packages"))
     packages = await apt.locate(await apt.resolve([wanted.package], suite))
     check_space(folder, packages, apt.archives, wanted.tree_bytes)
@@ -154,27 +158,3 @@ def _tidy(work: Path, final: Path) -> None:
     shutil.rmtree(work, ignore_errors=True)
     if not (final / _MANIFEST).exists():
         shutil.rmtree(final, ignore_errors=True)
-
-
-async def _archive_with(
-    package: str, sources: AptSources, downloads: Path, progress: OnProgress, tools: InstallTools
-) -> tuple[PrivateApt, str]:
-    """The first suite that has the package, with its index read. Raises `ToolchainError` when none has it."""
-    looked: list[str] = []
-    hint = None
-    for suites in _SUITES:
-        progress(InstallStep(f"Reading the package index of Debian {suites[0]}"))
-        apt = tools.open_apt(downloads / "apt", replace(sources, suites=suites))
-        try:
-            await apt.update()
-        except ToolchainError as error:
-            if not looked:  # the network or the whole mirror; an archive may lack the others
-                raise
-            looked.append(f"{suites[0]}: {error.message.splitlines()[0]}")
-            hint = "Choose a full Debian mirror with CKWATCH_DEBIAN_MIRROR."
-            continue
-        if await apt.has(package):
-            return apt, suites[0]
-        looked.append(f"{suites[0]}: not there")
-    where = "\n".join(f"  {line}" for line in looked)
-    raise ToolchainError(f"{sources.mirror} has no package {package}\n{where}", hint)

@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,14 @@ from types import MappingProxyType
 
 from ckwatch.compile.toolchain import composable_kernel, installations, relocate, rocm_libraries
 from ckwatch.compile.toolchain.installations import ToolchainManifest
+from ckwatch.compile.toolchain.layouts import (
+    WHEEL_HINT,
+    bitcode_folders,
+    hip_version,
+    llvm_folders,
+    rocm_version,
+    wheel_trees,
+)
 from ckwatch.compile.toolchain.model import (
     FixedToolchainChoice,
     HeaderLibrary,
@@ -26,6 +35,7 @@ from ckwatch.compile.toolchain.model import (
     ToolchainSource,
     without_hidden_inputs,
 )
+from ckwatch.compile.toolchain.named import chosen_by_name, find_ck, find_rocm, version_rank
 from ckwatch.compile.toolchain.probe import ProbeCache, ask_program, content_hash
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.user_files import read_file
@@ -40,12 +50,15 @@ def _find_headers(
     rocm: Path,
     installed: ToolchainManifest | None,
     sources: composable_kernel.ComposableKernelSources | None,
+    env: Mapping[str, str],
 ) -> HeaderLibrary | None:
     """The folder that holds `ck/` or `ck_tile/`, or None when there is none.
 
     Raises `ToolchainError` when the folder that the workspace names does not hold it.
     """
     probe = CK_PROBE if name == "ck" else CK_TILE_PROBE
+    if configured is not None and not configured.is_absolute():
+        return _of_sources(name, find_ck(str(configured), env))
     if configured is not None:
         found = next((folder for folder in _include_folders(configured) if (folder / probe).is_file()), None)
         if found is None:
@@ -67,9 +80,13 @@ def _find_headers(
         folder = installed.root / "ck/include"
         return HeaderLibrary(folder, _ck_version(folder), "installed by ckwatch")
     if sources is not None:
-        folder = sources.ck if name == "ck" else sources.ck_tile
-        return HeaderLibrary(folder, composable_kernel.CK_VERSION, composable_kernel.SOURCES_ORIGIN)
+        return _of_sources(name, sources)
     return None
+
+
+def _of_sources(name: str, sources: composable_kernel.ComposableKernelSources) -> HeaderLibrary:
+    folder = sources.ck if name == "ck" else sources.ck_tile
+    return HeaderLibrary(folder, sources.release.ck_version, sources.release.origin)
 
 
 def _include_folders(folder: Path) -> tuple[Path, ...]:
@@ -89,6 +106,12 @@ def _ck_version(folder: Path) -> str | None:
 ROCM_INSTALL_HINT = "Run `ckwatch toolchain install`, or set ROCM_PATH, or `rocm` in [toolchain] of ckwatch.toml."
 
 
+_SINCE_CLANG = {"--no-offload-compress": 18, "-fcaret-diagnostics-max-lines=1": 16}
+"""Flags of ours, and the first clang that knows them. Older ones never compress."""
+_NEW_DRIVER = 23
+"""The first clang that runs other programs by default than those that `driver_plan` understands."""
+
+
 @dataclass(frozen=True, slots=True)
 class _RocmFiles:
     """The files of one ROCm tree."""
@@ -100,7 +123,11 @@ class _RocmFiles:
 
 
 def discover(
-    choice: ToolchainChoice | None = None, env: Mapping[str, str] | None = None, *, opt: Path = Path("/opt")
+    choice: ToolchainChoice | None = None,
+    env: Mapping[str, str] | None = None,
+    *,
+    opt: Path = Path("/opt"),
+    python: str = sys.prefix,
 ) -> Toolchain:
     """The toolchain that this workspace and environment lead to.
 
@@ -113,7 +140,7 @@ def discover(
     notes: list[str] = []
     looked: list[str] = []
     try:
-        for source, root, hipcc in _candidates(choice, env, opt, looked):
+        for source, root, hipcc in _candidates(choice, env, opt, Path(python), looked):
             # However it is reached, a tree that ckwatch installed is used as such.
             manifest = installations.read_manifest(root.resolve().parent)
             if manifest is not None and root.resolve().name == "usr":
@@ -137,31 +164,57 @@ def discover(
     raise ToolchainError("no HIP compiler found\n" + "\n".join(f"  {line}" for line in looked), ROCM_INSTALL_HINT)
 
 
+def named_toolchain(
+    name: str,
+    choice: ToolchainChoice | None = None,
+    env: Mapping[str, str] | None = None,
+    *,
+    folder: Path | None = None,
+    opt: Path = Path("/opt"),
+) -> Toolchain:
+    """The toolchain that a name or a path means, such as `rocm-6.4`, `ck-1.1.0`, `rocm-6.4+ck-1.1.0`, `/opt/rocm-7.0.2`
+    or a folder with Composable Kernel's headers (`model.toolchain_names`).
+
+    What the name leaves open is as `choice` has it, or is found as `discover` does. Relative paths begin in `folder`,
+    the working directory by default. Raises `ToolchainError` where there is none, with what there is and the command
+    that installs it.
+    """
+    env = env if env is not None else os.environ
+    chosen = chosen_by_name(name, choice if choice is not None else FixedToolchainChoice(), env, folder=folder)
+    return discover(chosen, env, opt=opt)
+
+
 class _UnusableError(Exception):
     """A candidate lacks something; says what."""
 
 
 def _candidates(
-    choice: ToolchainChoice, env: Mapping[str, str], opt: Path, looked: list[str]
+    choice: ToolchainChoice, env: Mapping[str, str], opt: Path, python: Path, looked: list[str]
 ) -> Iterator[tuple[ToolchainSource, Path, Path | None]]:
     if choice.rocm is not None:
-        yield ToolchainSource.CONFIG, choice.rocm, None
+        named = not choice.rocm.is_absolute()
+        yield ToolchainSource.CONFIG, find_rocm(str(choice.rocm), env, opt) if named else choice.rocm, None
     if env.get("ROCM_PATH"):
         yield ToolchainSource.ENVIRONMENT, Path(env["ROCM_PATH"]).absolute(), None
     else:
         looked.append("ROCM_PATH: not set")
-    systems = sorted(opt.glob("rocm*"), key=_system_rank, reverse=True)
+    systems = sorted((*opt.glob("rocm*"), *opt.glob("rocm/core*")), key=_system_rank, reverse=True)
     for root in systems:
-        if root.is_dir():
+        if root.is_dir() and not (root.name == "rocm" and any(root.glob("core*"))):  # which it has but links to
             yield ToolchainSource.SYSTEM, root, None
     if not systems:
         looked.append(f"{opt}/rocm*: nothing there")
     on_path = shutil.which("hipcc", path=env.get("PATH", os.defpath))
     if on_path is not None:
         hipcc = Path(on_path).resolve()
-        yield ToolchainSource.PATH, hipcc.parent.parent, hipcc
+        if not wheel_trees(hipcc.parent.parent):  # whose hipcc is a script of Python's
+            yield ToolchainSource.PATH, hipcc.parent.parent, hipcc
     else:
         looked.append("PATH: no hipcc")
+    prefixes = [Path(on_path).parent.parent] if on_path is not None else []
+    prefixes += [Path(env["VIRTUAL_ENV"])] if env.get("VIRTUAL_ENV") else []
+    for tree in dict.fromkeys(tree for prefix in (*prefixes, python) for tree in wheel_trees(prefix)):
+        yield ToolchainSource.WHEELS, tree, None
     folder = installations.toolchains_folder(env)
     manifest = installations.current(folder)
     if manifest is not None:
@@ -172,8 +225,7 @@ def _candidates(
 
 def _system_rank(root: Path) -> tuple[tuple[int, ...], bool, str]:
     """Newest first; the plain `/opt/rocm` wins over the versioned folder that it usually links to."""
-    version = rocm_version(root) or root.name
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:3]), root.name == "rocm", root.name
+    return version_rank(rocm_version(root) or root.name), root.name == "rocm", root.name
 
 
 def _find_parts(root: Path, hipcc: Path | None) -> _RocmFiles:
@@ -182,26 +234,16 @@ def _find_parts(root: Path, hipcc: Path | None) -> _RocmFiles:
     hipcc = hipcc or root / "bin" / "hipcc"
     if not os.access(hipcc, os.X_OK):
         raise _UnusableError(f"{root} has no bin/hipcc")
-    # Debian keeps several LLVMs side by side; the one for HIP has the device libraries.
-    debian = [path.parents[4] / "bin" for path in root.glob("lib/llvm-*/lib/clang/*/amdgcn/bitcode")]
-    debian.sort(key=lambda path: int(re.sub(r"\D", "", path.parent.name) or 0), reverse=True)
-    folders = [root / "lib/llvm/bin", root / "llvm/bin", *debian]
-    llvm = next((folder for folder in folders if os.access(folder / "clang++", os.X_OK)), None)
+    llvm = next((folder for folder in llvm_folders(root) if os.access(folder / "clang++", os.X_OK)), None)
     if llvm is None:
         raise _UnusableError(f"{root} has hipcc and no clang++ (looked in lib/llvm/bin and llvm/bin)")
-    resource = llvm.parent / "lib" / "clang"
-    places_of_bitcode = [
-        root / "amdgcn/bitcode",
-        *sorted(resource.glob("*/lib/amdgcn/bitcode"), reverse=True),
-        *sorted(resource.glob("*/amdgcn/bitcode"), reverse=True),
-        root / "lib/amdgcn/bitcode",
-    ]
-    bitcode = next((folder for folder in places_of_bitcode if (folder / "ocml.bc").is_file()), None)
+    bitcode = next((folder for folder in bitcode_folders(root, llvm) if (folder / "ocml.bc").is_file()), None)
     if bitcode is None:
         raise _UnusableError(f"{root} has no device libraries (ocml.bc)")
     if not (root / "include/hip/hip_runtime.h").is_file():
-        raise _UnusableError(f"{root} has no HIP headers (include/hip/hip_runtime.h)")
-    for tool in ("clang", "clang-offload-bundler", "llvm-readelf", "llvm-objdump"):
+        hint = f": {WHEEL_HINT}" if root.name.startswith("_rocm_sdk_") else ""
+        raise _UnusableError(f"{root} has no HIP headers (include/hip/hip_runtime.h){hint}")
+    for tool in ("clang", "clang-offload-bundler", "llvm-objdump"):
         if not (llvm / tool).is_file():
             raise _UnusableError(f"{llvm} has no {tool}")
     return _RocmFiles(root, hipcc, llvm, bitcode)
@@ -237,11 +279,16 @@ def _assemble(
     installed = installations.current(installations.toolchains_folder(env))
     sources = composable_kernel.find_sources(installations.cache_folder(env))
     ck_tile = choice.ck_tile
-    if ck_tile is None and choice.ck is not None:  # a checkout brings its own
-        ck_tile = next((one for one in _include_folders(choice.ck) if (one / CK_TILE_PROBE).is_file()), None)
+    if ck_tile is None and choice.ck is not None:  # a checkout brings its own, and so does one that has a name
+        places = _include_folders(choice.ck) if choice.ck.is_absolute() else ()
+        ck_tile = next((one for one in places if (one / CK_TILE_PROBE).is_file()), None if places else choice.ck)
     hip_arguments = [f"--rocm-path={root}", f"--rocm-device-lib-path={parts.device_libraries}"]
     cpp_arguments: list[str] = []
     link_arguments = [f"-L{library.parent}"] if library is not None else []
+    number = re.search(r"version (\d+)\.", first_line)
+    major = int(number[1]) if number else None
+    if major is not None and major >= _NEW_DRIVER:
+        hip_arguments.append("--no-offload-new-driver")
     openmp = (llvm.parent / "lib/libomp.so").exists()
     if manifest is not None:
         host = installations.host_extras(manifest)
@@ -264,8 +311,8 @@ def _assemble(
         device_libraries=parts.device_libraries,
         hip_include=root / "include",
         hip_library=library,
-        ck=_find_headers("ck", choice.ck, root, installed, sources),
-        ck_tile=_find_headers("ck_tile", ck_tile, root, installed, sources),
+        ck=_find_headers("ck", choice.ck, root, installed, sources, env),
+        ck_tile=_find_headers("ck_tile", ck_tile, root, installed, sources, env),
         hip_arguments=tuple(hip_arguments),
         cpp_arguments=tuple(cpp_arguments),
         link_arguments=tuple(link_arguments),
@@ -276,6 +323,7 @@ def _assemble(
         identity=_identity(manifest, parts, clang_files, version_text, hip, cache),
         environment=MappingProxyType(environment),
         notes=notes,
+        unknown_flags=tuple(flag for flag, since in _SINCE_CLANG.items() if major is not None and major < since),
         libraries=None if manifest is None else rocm_libraries.include_folder(manifest.root),
     )
 
@@ -302,24 +350,3 @@ def _identity(
         version = re.sub(r"^InstalledDir: .*$", "", version, flags=re.MULTILINE)
         content += version + hip
     return hashlib.sha256(content.encode()).hexdigest()[:32]
-
-
-def rocm_version(root: Path) -> str | None:
-    """The release that a ROCm tree says it is, such as `7.2.4`; None when it does not say."""
-    for name in (".info/version", ".info/version-dev"):
-        try:
-            return read_file(root / name).decode(errors="replace").strip().partition("-")[0]
-        except OSError:
-            continue
-    found = re.search(r"rocm-(\d+\.\d+(\.\d+)?)", root.name)
-    return found[1] if found else None
-
-
-def hip_version(root: Path) -> str:
-    """HIP's version from its header, such as `7.2.53211`; `unknown` when it does not say."""
-    try:
-        text = read_file(root / "include/hip/hip_version.h").decode(errors="replace")
-    except OSError:
-        return "unknown"
-    numbers = dict(re.findall(r"#define HIP_VERSION_(MAJOR|MINOR|PATCH) +(\d+)", text))
-    return ".".join(numbers.get(part, "0") for part in ("MAJOR", "MINOR", "PATCH")) if numbers else "unknown"

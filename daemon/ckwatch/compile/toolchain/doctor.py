@@ -18,16 +18,13 @@ from ckwatch.compile.toolchain.clangd import (
     major_to_fetch,
     require_clangd_can_be_fetched,
 )
-from ckwatch.compile.toolchain.composable_kernel import (
-    CK_INSTALL_COMMAND,
-    CK_VERSION,
-    SOURCES_ORIGIN,
-    find_sources,
-)
+from ckwatch.compile.toolchain.composable_kernel import CK_INSTALL_COMMAND
 from ckwatch.compile.toolchain.devices import DetectedDevice, find_devices, is_importable
 from ckwatch.compile.toolchain.discover import ROCM_INSTALL_HINT, discover
 from ckwatch.compile.toolchain.host_distribution import examine_host_cxx
+from ckwatch.compile.toolchain.layouts import layout_of
 from ckwatch.compile.toolchain.model import HeaderLibrary, Toolchain, ToolchainChoice, ToolchainSource
+from ckwatch.compile.toolchain.named import find_ck4inductor
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, cuda_install_hint, find_nvcc
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
@@ -67,6 +64,7 @@ class DoctorReport:
     devices: tuple[DetectedDevice, ...]
     archs: tuple[str, ...]
     toolchain: Toolchain | None
+    ck4inductor: HeaderLibrary | None = None
 
     @property
     def ok(self) -> bool:
@@ -102,11 +100,14 @@ async def examine(
     rocm = f"ROCm {toolchain.rocm_version}, " if toolchain.rocm_version else ""
     detail = f"{rocm}HIP {toolchain.hip_version}, {toolchain.clang_version}, {toolchain.source}: {toolchain.root}"
     checks = [DoctorCheck("compiler", CheckState.OK, detail)]
+    if toolchain.libraries is None:  # another one than ckwatch's own
+        checks.append(DoctorCheck("layout", CheckState.OK, layout_of(toolchain.root).title))
     checks += [DoctorCheck("passed over", CheckState.NOTE, note) for note in toolchain.notes]
     supported = await supported_archs(toolchain)
     checks += [_arch_check(toolchain, supported, arch) for arch in archs if arch.startswith("gfx")]
     checks += [_headers_check("CK", toolchain.ck, toolchain), _headers_check("ck_tile", toolchain.ck_tile, toolchain)]
-    checks.append(_instance_lists_check(env))
+    lists = find_ck4inductor(choice, env)
+    checks.append(_instance_lists_check(lists))
     checks.append(await anyio.to_thread.run_sync(_libraries_check, toolchain))
     checks.append(await _host_check(toolchain))
     checks.append(_openmp_check(toolchain))
@@ -114,7 +115,7 @@ async def examine(
     checks += [await look(toolchain) for look in more]
     if smoke:
         checks += [await check for check in _smoke_checks(toolchain, archs)]
-    return DoctorReport((*checks, *cuda, *_device_checks(devices)), devices, supported, toolchain)
+    return DoctorReport((*checks, *cuda, *_device_checks(devices)), devices, supported, toolchain, lists)
 
 
 async def supported_archs(toolchain: Toolchain) -> tuple[str, ...]:
@@ -140,17 +141,18 @@ def _arch_check(toolchain: Toolchain, supported: tuple[str, ...], arch: str) -> 
 def _headers_check(name: str, headers: HeaderLibrary | None, toolchain: Toolchain) -> DoctorCheck:
     if headers is None:
         setting = "ck" if name == "CK" else name
-        hint = f"{CK_INSTALL_COMMAND}, or name a folder that has them: `{setting}` in [toolchain] of ckwatch.toml"
+        ways = dict.fromkeys((layout_of(toolchain.root).brings_ck, CK_INSTALL_COMMAND))
+        hint = f"{', or '.join(ways)}, or name a folder that has them: `{setting}` in [toolchain] of ckwatch.toml"
         return DoctorCheck(name, CheckState.MISSING, f"no headers in {toolchain.title}", hint)
     version = f"{headers.version}, " if headers.version else ""
     return DoctorCheck(name, CheckState.OK, f"{version}{headers.origin}: {headers.folder}")
 
 
-def _instance_lists_check(env: Mapping[str, str]) -> DoctorCheck:
-    found = find_sources(installations.cache_folder(env))
+def _instance_lists_check(found: HeaderLibrary | None) -> DoctorCheck:
     if found is None:
         return DoctorCheck("ck4inductor", CheckState.NOTE, "no instance lists found", CK_INSTALL_COMMAND)
-    detail = f"{CK_VERSION}, {SOURCES_ORIGIN}: {found.python}"
+    version = f"{found.version}, " if found.version else ""
+    detail = f"{version}{found.origin}: {found.folder}"
     return DoctorCheck("ck4inductor", CheckState.OK, detail)
 
 

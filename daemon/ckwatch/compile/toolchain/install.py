@@ -12,14 +12,15 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import anyio.from_thread
 
 from ckwatch.compile.toolchain import composable_kernel, debian, installations
-from ckwatch.compile.toolchain.composable_kernel import AITER, ComposableKernelSources
-from ckwatch.compile.toolchain.debian import AptSources
+from ckwatch.compile.toolchain.composable_kernel import RELEASES, CkRelease, ComposableKernelSources
+from ckwatch.compile.toolchain.debian import AptSources, PrivateApt
 from ckwatch.compile.toolchain.install_steps import (
     USUAL_TOOLS,
     InstallStep,
@@ -28,6 +29,7 @@ from ckwatch.compile.toolchain.install_steps import (
     archive,
     check_space,
     download,
+    find_suite,
     move_in,
     require_space,
     sweep,
@@ -36,23 +38,35 @@ from ckwatch.compile.toolchain.install_steps import (
     unpack,
     writing,
 )
+from ckwatch.compile.toolchain.named import installed_rocm
 from ckwatch.compile.toolchain.package_index import fetch, pip_index
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.toolchain_names import fits_version
 from ckwatch.system.durable_files import replace_file
 
 # Measured: the tree of ROCm 7.2.4 with clang 22 takes 0.5 GB.
 TREE_BYTES = 800_000_000
 
 
+_SUITES = (("experimental", "sid"), ("sid",), ("testing",), ("stable",), ("oldstable",))
+"""The suites to look for a ROCm in, each with those that its packages need."""
+
+
 async def install(
+    rocm: str | None = None,
     *,
+    clang: int | None = None,
     mirror: str | None = None,
     force: bool = False,
     progress: OnProgress = lambda _: None,
     tools: InstallTools = USUAL_TOOLS,
     tree_bytes: int = TREE_BYTES,
 ) -> installations.ToolchainManifest:
-    """Install a toolchain and make it the one in use; with one there already and no `force`, return that.
+    """Install a toolchain; with one there already and no `force`, return that.
+
+    Without `rocm` it is the newest of Debian, and the one in use from then on. With `rocm`, a version or the first
+    numbers of one, it stands beside the one in use. `clang`: the major version of another clang than the one that
+    Debian's hipcc uses; with it, the newest ROCm stands beside, too.
 
     Raises `ToolchainError` for everything that a user can fix: no apt, no mirror, no network, a wrong signature or
     hash, packages that do not fit together, a full disk.
@@ -60,19 +74,41 @@ async def install(
     folder = installations.toolchains_folder(os.environ)
     if mirror is not None:
         debian.check_mirror(mirror)
-    present = installations.current(folder)
+    wanted = _Wanted(rocm, clang)
+    present = wanted.present(folder)
     if present is not None and not force:
         return present
     sources = await archive(mirror, tools)
     async with writing(folder, progress):
-        present = installations.current(folder)  # the one that held the lock may have built it
+        present = wanted.present(folder)  # the one that held the lock may have built it
         if present is not None and not force:
             return present
-        return await _build(folder, sources, progress, tools, tree_bytes)
+        return await _build(folder, wanted, sources, progress, tools, tree_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The ROCm and the clang that were asked for, where they were."""
+
+    rocm: str | None
+    clang: int | None
+
+    @property
+    def is_usual(self) -> bool:
+        return self.rocm is None and self.clang is None
+
+    def present(self, folder: Path) -> installations.ToolchainManifest | None:
+        if self.is_usual:
+            return installations.current(folder)
+        return installed_rocm(folder, self.rocm, str(self.clang or ""))
 
 
 async def install_composable_kernel(
-    *, force: bool = False, progress: OnProgress = lambda _: None, fetch: Callable[..., None] = fetch
+    release: CkRelease = RELEASES[0],
+    *,
+    force: bool = False,
+    progress: OnProgress = lambda _: None,
+    fetch: Callable[..., None] = fetch,
 ) -> ComposableKernelSources:
     """Fetch CK's headers and ck4inductor into the cache folder, where every ROCm that lacks them finds them; when they
     are there already and no `force`, nothing is done.
@@ -80,27 +116,27 @@ async def install_composable_kernel(
     Raises `ToolchainError` for what a user can fix: no network, a wrong hash, a full disk.
     """
     cache = installations.cache_folder(os.environ)
-    present = composable_kernel.find_sources(cache)
+    present = composable_kernel.find_sources(cache, release)
     if present is not None and not force:
         return present
     folder = composable_kernel.sources_folder(cache).parent
     async with writing(folder, progress):
-        present = composable_kernel.find_sources(cache)
+        present = composable_kernel.find_sources(cache, release)
         if present is not None and not force:
             return present
-        require_space(folder, AITER.size_bytes + composable_kernel.TREE_BYTES)
-        title = "Downloading Composable Kernel"
-        progress(InstallStep(title, 0, AITER.size_bytes, "bytes"))
-        fetched = folder / AITER.file_name
+        require_space(folder, release.size_bytes + composable_kernel.TREE_BYTES)
+        title = f"Downloading Composable Kernel {release.ck_version}"
+        progress(InstallStep(title, 0, release.size_bytes, "bytes"))
+        fetched = folder / release.file_name
 
         def arrived(count: int) -> None:
             anyio.from_thread.check_cancelled()
-            progress(InstallStep(title, count, AITER.size_bytes, "bytes"))
+            progress(InstallStep(title, count, release.size_bytes, "bytes"))
 
         def add() -> ComposableKernelSources:
-            fetch(AITER, fetched, pip_index(), checkpoint=arrived)
+            fetch(release, fetched, pip_index(), checkpoint=arrived)
             progress(InstallStep("Unpacking Composable Kernel"))
-            made = composable_kernel.unpack(fetched, cache, checkpoint=anyio.from_thread.check_cancelled)
+            made = composable_kernel.unpack(fetched, cache, release, checkpoint=anyio.from_thread.check_cancelled)
             fetched.unlink(missing_ok=True)
             return made
 
@@ -108,18 +144,30 @@ async def install_composable_kernel(
 
 
 async def _build(
-    folder: Path, sources: AptSources, progress: OnProgress, tools: InstallTools, tree_bytes: int
+    folder: Path,
+    wanted: _Wanted,
+    sources: AptSources,
+    progress: OnProgress,
+    tools: InstallTools,
+    tree_bytes: int,
 ) -> installations.ToolchainManifest:
     downloads = folder / ".downloads"
-    apt = tools.open_apt(downloads / "apt", sources)
-    progress(InstallStep("Reading the package indexes"))
-    await apt.update()
+    apt, suite = await _rocm_suite(wanted, sources, downloads, progress, tools)
     progress(InstallStep("Choosing packages"))
-    closure = await apt.resolve(debian.ROOTS)
-    openmp = debian.openmp_headers(debian.llvm_major(name for name, _ in closure))
-    packages = await apt.locate([*tools.select(await apt.describe(closure)), (openmp, None)])
-    rocm = next(debian.upstream(package.version) for package in packages if package.name == "hipcc")
-    name = tree_name(f"rocm-{rocm}", installations.LAYOUT, packages)
+    roots = [*debian.ROOTS, *([debian.CK_PACKAGE] if await apt.version(debian.CK_PACKAGE, suite) else [])]
+    other_clang = () if wanted.clang is None else debian.clang_packages(wanted.clang)
+    closure = await apt.resolve([*roots, *other_clang], suite)
+    major = debian.llvm_major(name for name, _ in closure)
+    if wanted.clang not in (None, major):
+        raise ToolchainError(
+            f"hipcc of Debian {suite} uses clang {major}, which is newer than {wanted.clang}",
+            "Choose a newer clang, or an older ROCm with --rocm.",
+        )
+    packages = await apt.locate([*tools.select(await apt.describe(closure)), (debian.openmp_headers(major), None)])
+    versions = {package.name: debian.upstream(package.version) for package in packages}
+    rocm = versions["libamdhip64-dev"]
+    prefix = f"rocm-{rocm}" if wanted.clang is None else f"rocm-{rocm}-clang-{wanted.clang}"
+    name = tree_name(prefix, installations.LAYOUT, packages)
     check_space(folder, packages, apt.archives, tree_bytes)
 
     await download(apt, packages, progress)
@@ -142,21 +190,21 @@ async def _build(
     missing = await tools.add_host_parts(final, downloads, final / f"usr/lib/llvm-{major}/bin/clang++")
     for problem in missing:
         progress(InstallStep(f"Without {problem}"))
-    versions = {package.name: debian.upstream(package.version) for package in packages}
     manifest = installations.ToolchainManifest(
         layout=installations.LAYOUT,
         name=name,
         root=final,
         llvm_major=major,
-        rocm_version=versions["hipcc"],
-        ck_version=versions["libcomposable-kernel-dev"],
+        rocm_version=rocm,
+        ck_version=versions.get(debian.CK_PACKAGE, ""),
         missing=missing,
         packages=tuple(
             installations.InstalledPackage(package.name, package.version, package.sha256) for package in packages
         ),
     )
     replace_file(final / installations.MANIFEST, manifest.to_json().encode())
-    installations.set_current(folder, name)
+    if wanted.is_usual or installations.current(folder) == manifest:
+        installations.set_current(folder, name)
     await anyio.to_thread.run_sync(lambda: shutil.rmtree(downloads, ignore_errors=True))
     return manifest
 
@@ -168,14 +216,48 @@ def _llvm_major(root: Path) -> int:
     return max(majors)
 
 
+async def _rocm_suite(
+    wanted: _Wanted, sources: AptSources, downloads: Path, progress: OnProgress, tools: InstallTools
+) -> tuple[PrivateApt, str]:
+    """The suite with the ROCm that is wanted. Raises `ToolchainError` when none has it, or none has the clang."""
+
+    def fits(version: str) -> bool:
+        return wanted.rocm is None or fits_version(wanted.rocm, version)
+
+    suites = _SUITES if wanted.clang is None else [(*dict.fromkeys((*suites, "sid")),) for suites in _SUITES]
+    found = await find_suite("libamdhip64-dev", suites, sources, downloads, progress, tools, fits)
+    if found.apt is None:
+        title = "ROCm" if wanted.rocm is None else f"ROCm {wanted.rocm}"
+        hint = "Choose one of these versions, or unpack AMD's packages of another and name that folder: `rocm` in "
+        raise ToolchainError(
+            f"Debian has no {title}\n{found.listed}", found.hint or f"{hint}[toolchain] of ckwatch.toml."
+        )
+    if wanted.clang is not None and await found.apt.version(f"clang-{wanted.clang}") is None:
+        raise ToolchainError(
+            f"neither Debian {found.suite} nor sid has clang {wanted.clang}",
+            "Choose another version, or leave --clang out: hipcc has one of its own.",
+        )
+    return found.apt, found.suite
+
+
 def _complete_layout(root: Path, major: int) -> None:
     """Add the links by which clang and hipcc find, under one ROCm folder, what Debian spreads over the system."""
+    programs = root / f"usr/lib/llvm-{major}/bin"
     links = {
-        root / "usr/amdgcn": f"lib/llvm-{major}/lib/clang/{major}/amdgcn",
         root / "usr/lib/llvm": f"llvm-{major}",
         root / "usr/llvm": f"lib/llvm-{major}",
-        root / "usr/include/ck": "../../ck/include/ck",
+        programs / f"clang-{major}": "clang",  # as Debian's Perl hipcc calls it
+        programs / f"clang++-{major}": "clang++",
     }
+    if (root / "ck").exists():
+        links[root / "usr/include/ck"] = "../../ck/include/ck"
+    for bitcode in (*root.glob("usr/lib/*-linux-gnu/amdgcn"), *root.glob("usr/lib/llvm-*/lib/clang/*/amdgcn")):
+        links[root / "usr/amdgcn"] = str(bitcode.relative_to(root / "usr"))
+    own = programs.parent / f"lib/clang/{major}/include/__clang_hip_libdevice_declares.h"
+    for declared in root.glob(f"usr/lib/llvm-*/lib/clang/*/include/{own.name}"):  # as the device libraries have it
+        if declared != own and own.exists():
+            own.unlink()
+            links[own] = os.path.relpath(declared, own.parent)
     libraries = sorted(root.glob("usr/lib/*-linux-gnu/libamdhip64.so"))
     if libraries:  # its own folder holds the C library too, and must not become a search path of the host's linker
         links[root / "usr/lib/libamdhip64.so"] = f"{libraries[0].parent.name}/libamdhip64.so"

@@ -7,9 +7,9 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
@@ -74,6 +74,58 @@ async def archive(mirror: str | None, tools: InstallTools) -> AptSources:
     if mirror is None:
         mirror = debian.debian_mirror(await debian.configured_repositories(), debian.read_os_release(), os.environ)
     return AptSources(debian.check_mirror(mirror), keyring)
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteSearch:
+    """The first suite that has what was looked for, with its index read in `apt`; None where none has it.
+
+    `versions` says of each suite that was looked at which version it has, or why it has none.
+    """
+
+    apt: PrivateApt | None
+    suite: str
+    versions: Mapping[str, str]
+    hint: str | None
+
+    @property
+    def listed(self) -> str:
+        """A line for each suite."""
+        return "\n".join(f"  {suite}: {version}" for suite, version in self.versions.items())
+
+
+async def find_suite(
+    package: str,
+    choices: Sequence[tuple[str, ...]],
+    sources: AptSources,
+    downloads: Path,
+    progress: OnProgress,
+    tools: InstallTools,
+    fits: Callable[[str], bool] = lambda _: True,
+) -> SuiteSearch:
+    """Look in one suite after the other for a package whose version fits; a suite comes with those that it builds on.
+
+    Raises `ToolchainError` when the first cannot be read: the network or the whole mirror. It may lack others.
+    """
+    versions: dict[str, str] = {}
+    hint = None
+    for suites in choices:
+        suite = suites[0]
+        progress(InstallStep(f"Reading the package index of Debian {suite}"))
+        apt = tools.open_apt(downloads / "apt", replace(sources, suites=suites))
+        try:
+            await apt.update()
+        except ToolchainError as error:
+            if not versions:
+                raise
+            versions[suite] = error.message.splitlines()[0]
+            hint = "Choose a full Debian mirror with CKWATCH_DEBIAN_MIRROR."
+            continue
+        version = await apt.version(package, suite)
+        versions[suite] = debian.upstream(version) if version else "not there"
+        if version and fits(debian.upstream(version)):
+            return SuiteSearch(apt, suite, versions, hint)
+    return SuiteSearch(None, "", versions, hint)
 
 
 @asynccontextmanager

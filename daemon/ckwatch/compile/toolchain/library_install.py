@@ -158,7 +158,7 @@ async def _add(
 async def _require_packages(apt: PrivateApt, libraries: Sequence[RocmLibrary], mirror: str) -> None:
     for library in libraries:
         for package in library.packages:
-            if not await apt.has(package):
+            if await apt.version(package) is None:
                 raise ToolchainError(
                     f"{mirror} has no package {package}, where the headers of {library.name} are",
                     "Leave the library out, or choose a full Debian mirror with --mirror URL or CKWATCH_DEBIAN_MIRROR.",

@@ -34,6 +34,7 @@ class ToolchainSource(StrEnum):
     ENVIRONMENT = "ROCM_PATH"
     SYSTEM = "/opt/rocm"
     PATH = "hipcc on PATH"
+    WHEELS = "rocm-sdk wheels"
     INSTALLED = "installed by ckwatch"
 
 
@@ -68,7 +69,7 @@ class Toolchain:
     link, whether hipcc or clang++ is called. `environment` is the whole environment for the compiler's processes.
     `include_folders` hold the headers of CK and of ROCm's `libraries`, in the order of the search. `identity` is the
     same for the same compiler wherever it lies, and changes with its content. `notes` say what discovery passed over,
-    for `ckwatch doctor`.
+    for `ckwatch doctor`. `unknown_flags` are those of ckwatch that this compiler is too old for.
     `workspace` is the folder of the workspace that it compiles for, where there is one: then equal workspaces share
     what is stored.
     """
@@ -98,6 +99,7 @@ class Toolchain:
     identity: str
     environment: Mapping[str, str] = field(repr=False, hash=False)
     notes: tuple[str, ...] = ()
+    unknown_flags: tuple[str, ...] = ()
     workspace: Path | None = None
     libraries: Path | None = None
     """The folder of headers that `ckwatch toolchain install --with` fills; it may not be there."""

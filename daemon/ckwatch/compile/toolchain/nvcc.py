@@ -50,6 +50,7 @@ class NvccToolchain:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     hip_arguments: tuple[str, ...] = ()
+    unknown_flags: tuple[str, ...] = ()
     cpp_arguments: tuple[str, ...] = ()
     link_arguments: tuple[str, ...] = ()
     openmp: bool = False

@@ -22,7 +22,7 @@ from pypi_simple import (
     UnsupportedContentTypeError,
 )
 
-from ckwatch.compile.toolchain.composable_kernel import SourceDistribution
+from ckwatch.compile.toolchain.composable_kernel import CkRelease
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.processes import ProcessStartError, run_blocking
 from ckwatch.system.python_process import module_command, module_environment
@@ -62,7 +62,7 @@ def pip_index(run_pip: Callable[[], str] | None = None) -> IndexSettings:
 
 
 def fetch(
-    wanted: SourceDistribution,
+    wanted: CkRelease,
     target: Path,
     settings: IndexSettings,
     *,
@@ -91,7 +91,8 @@ def fetch(
             target.unlink(missing_ok=True)
             problems.append(f"{_shown(url)} delivered a file whose SHA-256 is not the pinned one")
     raise ToolchainError(
-        f"cannot fetch {wanted.file_name}, which holds {wanted.holds}\n" + "\n".join(f"  {line}" for line in problems),
+        f"cannot fetch {wanted.file_name}, which holds Composable Kernel\n"
+        + "\n".join(f"  {line}" for line in problems),
         "Check the network and the index that pip is configured with (`pip config list`, PIP_INDEX_URL), "
         f"or put that file (SHA-256 {wanted.sha256}) at {target}; then run it again: what is already here is kept.",
     )
@@ -103,7 +104,7 @@ def is_intact(path: Path, sha256: str) -> bool:
 
 
 def _fetch_from(
-    url: str, wanted: SourceDistribution, target: Path, settings: IndexSettings, checkpoint: Callable[[int], None]
+    url: str, wanted: CkRelease, target: Path, settings: IndexSettings, checkpoint: Callable[[int], None]
 ) -> None:
     session = requests.Session()
     if settings.certificate:

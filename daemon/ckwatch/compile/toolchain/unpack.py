@@ -25,12 +25,12 @@ _LLVM_PROGRAMS = (
 KEPT = tuple(
     re.compile(pattern)
     for pattern in (
-        r"usr/bin/hip(cc|config)(\.bin|\.pl)?",
+        r"usr/bin/(hip(cc|config)(\.bin|\.pl)?|hipvars\.pm)",
         rf"usr/lib/llvm-\d+/bin/({_LLVM_PROGRAMS})",
         r"usr/lib/llvm-\d+/lib/lib(LLVM|clang-cpp|LTO)[^/]*\.so[^/]*",
-        r"usr/lib/llvm-\d+/lib/clang/\d+/include/.+",
-        r"usr/lib/llvm-\d+/lib/clang/\d+/amdgcn/.+",
-        r"usr/lib/llvm-\d+/lib/clang/\d+/lib/.*clang_rt\.builtins[^/]*\.a",
+        r"usr/lib/llvm-\d+/lib/clang/[\d.]+/(include|amdgcn)/.+",
+        r"usr/lib/llvm-\d+/lib/clang/[\d.]+/lib/.*clang_rt\.builtins[^/]*\.a",
+        r"usr/lib/[^/]+-linux-gnu/amdgcn/bitcode/.+",
         r"usr/lib/clang/.+",
         r"(usr/)?lib(64)?/([^/]+-linux-gnu/)?[^/]+\.so(\.[^/]+)?",
         r"usr/include/(hip|hsa|amd_comgr|ck)/.+",
