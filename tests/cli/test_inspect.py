@@ -371,7 +371,7 @@ class FakeClient:
     async def sync(self) -> None:
         self.asked.append(("sync",))
 
-    async def build(self, *patterns: str) -> None:
+    async def build(self, *patterns: str, lines: bool = False) -> None:
         self.asked.append(("build", *patterns))
 
     async def analysis(self, unit: str) -> Analysis:

@@ -374,9 +374,9 @@ class FakeEngine:
 
     @asynccontextmanager
     async def build(
-        self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool, finish: bool = False
+        self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool, **more: bool
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
-        self._ask("build", client, patterns, force, check_only, *(["finish"] if finish else []))
+        self._ask("build", client, patterns, force, check_only, *(name for name, given in more.items() if given))
         for pattern in patterns or ():
             _unit(self, pattern)
         self.building += 1

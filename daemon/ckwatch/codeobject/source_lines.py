@@ -66,9 +66,9 @@ def symbolizer_calls(code_object: str, addresses: Iterable[int]) -> Iterator[tup
         yield (*_SYMBOLIZER_ARGUMENTS, f"--obj={code_object}", *words[first : first + _ADDRESSES_PER_CALL])
 
 
-def call_chains_of(printed: str) -> dict[int, CallChain]:
+def call_chains_of(printed: str, expand: Callable[[str], str] = str) -> dict[int, CallChain]:
     """The call chain of each address in what llvm-symbolizer printed: a list, or for addresses on its standard input
-    one line each.
+    one line each. `expand` makes paths of those in the line tables.
 
     Addresses without a line are left out, and so is what is no JSON: damage costs lines, nothing more.
     """
@@ -82,7 +82,7 @@ def call_chains_of(printed: str) -> dict[int, CallChain]:
             answer = json.loads(line if frames is None else head + '"Symbol":[]}')
             address = int(answer["Address"], 0)
             if frames is None:
-                frames = known[symbols] = _call_chain(answer["Symbol"])
+                frames = known[symbols] = _call_chain(answer["Symbol"], expand)
         except (ValueError, TypeError, KeyError, AttributeError):
             continue
         if frames:
@@ -165,11 +165,11 @@ def _without_arguments(text: str) -> str:
     return "".join(kept).strip().rpartition(" ")[2]
 
 
-def _call_chain(symbols: list[dict[str, Any]]) -> CallChain:
+def _call_chain(symbols: list[dict[str, Any]], expand: Callable[[str], str]) -> CallChain:
     return tuple(
         SourceFrame(
             plain_name(str(symbol["FunctionName"])),
-            posixpath.normpath(str(symbol["FileName"])),
+            expand(posixpath.normpath(str(symbol["FileName"]))),
             int(symbol["Line"]),
             int(symbol["Column"]),
         )

@@ -133,12 +133,18 @@ class UnitQuestions:
 
     @follow("/builds", action="build", operation="build")
     def building(
-        self, *patterns: Pattern, force: bool = False, check_only: bool = False, finish: bool = False
+        self,
+        *patterns: Pattern,
+        force: bool = False,
+        check_only: bool = False,
+        finish: bool = False,
+        lines: bool = False,
     ) -> BuildLine:
         """Build units and see them settle: lines `start`, `unit` for each, `done`.
 
         Leaving the context before the end, in any way, cancels what no other client waits for. `force` compiles what
-        the store has; `check_only` compiles nothing. With `finish` compilers that have begun go on into the store.
+        the store has; `check_only` compiles nothing. With `finish` compilers that have begun go on into the store, with
+        `lines` what is compiled has the line tables that a profile by lines or a listing needs.
         """
 
     @post("/cancel", viewed=True)
