@@ -168,12 +168,12 @@ class _Launched:
 @dataclass(frozen=True, slots=True)
 class _How:
     """How a launch is executed. `traced`: report where non-finite values arise; `watched`: report the last writer of
-    this element; `sample`: about how many workgroups, 0 for all; `probe`: for its cost, not for its outputs."""
+    this element; `sample`: about how many workgroups, 0 for all; `unread`: for its cost or counts, not for its outputs."""
 
     traced: bool = False
     watched: WrongElement | None = None
     sample: int = 0
-    probe: bool = False
+    unread: bool = False
 
 
 class _Verifier:
@@ -233,7 +233,7 @@ class _Verifier:
         """Launch once; why it did not end as it should, or ""."""
         function = self._loader.function(trial.name, self._artifact, self._job.symbol, trial.problem)
         try:
-            done = self._launched(trial, function, self._inputs(trial), _How())
+            done = self._launched(trial, function, self._inputs(trial), _How(unread=True))
         except ReferenceMistakeError as error:
             return f"the reference is wrong: {error.mistake.sentence}"
         if self._problem:
@@ -329,7 +329,7 @@ class _Verifier:
         if not trial.may_be_sampled or not self._job.checked:
             return 0
         if trial.name not in self._samples:
-            probe = self._launched(trial, function, inputs, _How(sample=PROBED_WORKGROUPS, probe=True))
+            probe = self._launched(trial, function, inputs, _How(sample=PROBED_WORKGROUPS, unread=True))
             fits = probe.share < 1 and not probe.why_whole and probe.failure is None
             self._samples[trial.name] = sample_size(probe.workgroups[1], probe.whole_cost) if fits else 0
         return self._samples[trial.name]
@@ -398,7 +398,7 @@ class _Verifier:
         with self._watching(trial, memory, how.watched), self._sampling(how.sample, done):
             function.launch(addresses, workspace, 0)()
             device.synchronize()
-        if how.probe:
+        if how.unread:
             return
         for name, elements in done.outputs.items():
             as_bytes = in_memory(elements, problem.buffer(name).dtype)
