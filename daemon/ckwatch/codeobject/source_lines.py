@@ -52,8 +52,7 @@ _HOUSEKEEPING = re.compile(
 _CALL = "operator()"
 _ABSENT = ("", "??", "<invalid>")
 _OPERATOR = re.compile(r"\boperator *(?:\(\)|\[\]|<=>|->\*?|<<=?|>>=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?|,)")
-_ADDRESS_BEGIN = '{"Address":'
-_ADDRESS = re.compile(re.escape(_ADDRESS_BEGIN))  # in a string its quotes would be escaped
+_ADDRESS_BEGIN = '{"Address":'  # in a string its quotes would be escaped
 
 
 def symbolizer_calls(code_object: str, addresses: Iterable[int]) -> Iterator[tuple[str, ...]]:
@@ -74,8 +73,7 @@ def call_chains_of(printed: str, expand: Callable[[str], str] = str) -> dict[int
     """
     found: dict[int, CallChain] = {}
     known: dict[str, CallChain] = {}
-    for told_address in _ADDRESS.split(printed)[1:]:
-        line = _ADDRESS_BEGIN + told_address.rstrip("],\n")
+    for line in _told_addresses(printed):
         head, _, symbols = line.partition('"Symbol":')
         frames = known.get(symbols)
         try:
@@ -88,6 +86,15 @@ def call_chains_of(printed: str, expand: Callable[[str], str] = str) -> dict[int
         if frames:
             found[address] = frames
     return found
+
+
+def _told_addresses(printed: str) -> Iterator[str]:
+    """What is said of each address, one after the other: no call goes through megabytes."""
+    begin = printed.find(_ADDRESS_BEGIN)
+    while begin >= 0:
+        end = printed.find(_ADDRESS_BEGIN, begin + 1)
+        yield printed[begin : end if end >= 0 else None].rstrip("],\n")
+        begin = end
 
 
 def significant_calls(frames: CallChain) -> CallChain:

@@ -55,6 +55,7 @@ REPRODUCIBLE_FLAGS: tuple[str, ...] = ("-ffile-compilation-dir=.", "-fno-crash-d
 LINE_TABLES: tuple[str, ...] = ("-gline-tables-only",)
 """clang's option for lines. They change no instruction."""
 
+
 def with_portable_lines(request: CompileRequest, roots: PathRoots) -> CompileRequest:
     """Return the request whose code has compressed line tables that name files by their roots."""
     maps = (f"-fdebug-prefix-map={folder}={name}" for folder, name in roots.prefixes)

@@ -136,8 +136,10 @@ def device_pass_key(request: CompileRequest, toolchain: CompilerToolchain, text:
 
 
 def find_device_pass(job: CompileJob, key: str, text: str, store: ArtifactStore) -> PassResult | None:
-    """The stored pass, with its object in the job's folder; its line tables count if it was of this very `text`. Blocks;
-    call from a worker thread."""
+    """The stored pass, with its object in the job's folder; its line tables count if it was of this very `text`.
+
+    Blocks; call from a worker thread.
+    """
     roots = PathRoots(job.toolchain.roots)
     artifact = store.lookup(key, roots)
     headers = None if artifact is None else store.header_set(artifact.headers)

@@ -168,7 +168,7 @@ class _Launched:
 @dataclass(frozen=True, slots=True)
 class _How:
     """How a launch is executed. `traced`: report where non-finite values arise; `watched`: report the last writer of
-    this element; `sample`: about how many workgroups, 0 for all; `unread`: for its cost or counts, not for its outputs."""
+    this element; `sample`: about how many workgroups, 0 for all; `unread`: what it writes is of no interest."""
 
     traced: bool = False
     watched: WrongElement | None = None

@@ -67,7 +67,7 @@ async def disassemble(code_object: Path, tools: LlvmTools, symbol: str) -> Disas
 async def source_lines_of(
     code_object: Path, tools: LlvmTools, function: DisassembledFunction, expand: Callable[[str], str] = str
 ) -> dict[int, CallChain]:
-    """Return the call chains of a function's instructions, by address; `expand` makes paths of those in the line tables.
+    """Return the call chains of a function's instructions, by address. `expand` makes paths of those in the tables.
     Raises ToolchainError when the tools fail."""
     return await call_chains(code_object, tools, [one.address for one in function.instructions], expand)
 

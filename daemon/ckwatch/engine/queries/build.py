@@ -80,8 +80,8 @@ class FollowedBuilds:
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
         """The lines of a build, once it is known which units it means.
 
-        With `finish` compilers that have begun go on when it is left; with `lines` they write line tables. Raises UnknownUnitError for a pattern that means
-        none.
+        With `finish` compilers that have begun go on when it is left; with `lines` they write line tables. Raises
+        UnknownUnitError for a pattern that means none.
         """
         scope = client or MAIN
         if not check_only:

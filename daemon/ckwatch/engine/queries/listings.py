@@ -1,7 +1,7 @@
 """The disassembly of a unit's kernels, with the source lines that the instructions came from.
 
-The line tables stand beside an artifact that was in focus when it was compiled. Others take a second compile of the device
-code. Loaded with the first question for a listing.
+The line tables stand beside an artifact that was in focus when it was compiled. Others take a second compile of the
+device code. Loaded with the first question for a listing.
 """
 
 from __future__ import annotations
