@@ -3,8 +3,9 @@
 A launch of the profiled workgroups is counted and executed with all checks in turns, in one process on one core. Whole
 verifications of the essential shapes of several units run with and without the profile's launch after them, in workers
 as the daemon has them. All that is processor time. After an edit of the GEMM example, seconds from its artifact to the
-profile are those of a client, while the daemon does what else it does after a build: the alternative is hipcc's compile
-of the same source with line tables, without which nothing has lines.
+profile are those of a client, while the daemon does what else it does after a build: of a unit in focus, which is
+compiled with line tables beside its artifact. The alternative is a unit that is not, whose device code is compiled a
+second time for its lines.
 """
 
 from __future__ import annotations
@@ -18,18 +19,17 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import NamedTuple
 
 import anyio
 
 from benchmarks.choosing import alone, asked_runs
-from benchmarks.edit_to_artifact import artifacts, built_as_it_is, edition, sources
+from benchmarks.edit_to_artifact import artifacts, built_as_it_is, edition
 from benchmarks.emulation import ARCH, EXAMPLE, NAME, TIME_LIMIT_S, artifact_of, example_unit, one_core
 from benchmarks.gemm_example import ONE, example_daemon, following, rest, until_idle
-from benchmarks.hipcc import Hipcc
 from benchmarks.reporting import DAEMON_CODE, Row, row
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.worker_protocol import LaunchCounted, WorkerMessage
-from ckwatch.compile.flags import LINE_TABLES
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.trials import Trial
@@ -120,36 +120,45 @@ def processor_s() -> float:
     return sum(one.ru_utime + one.ru_stime for one in both)
 
 
-async def profiled(runs: int) -> tuple[list[float], list[float], list[float]]:
-    """Seconds from the artifact of an edit to its counts, and to its profile with lines; and those of hipcc's device
-    compile with line tables."""
-    counted: list[float] = []
-    whole: list[float] = []
-    by_hipcc: list[float] = []
+class Profiled(NamedTuple):
+    """Seconds of each run: from an artifact to its counts and to its profile with lines, by one compile and by two; and
+    from the edit to that artifact."""
+
+    counted: list[float]
+    by_one: list[float]
+    by_two: list[float]
+    built_with_lines: list[float]
+    built_without: list[float]
+
+
+async def profiled(runs: int) -> Profiled:
+    """Edit the unit in and out of focus, in turns."""
+    found = Profiled([], [], [], [], [])
     async with example_daemon(ONE) as (example, client), following(client) as follower:
-        hipcc = Hipcc(discover(), example.root.parent / "hipcc")
         await built_as_it_is(example, client)
+        in_turns = (
+            (False, False, found.counted, found.built_without),
+            (True, True, found.by_one, found.built_with_lines),
+            (True, False, found.by_two, found.built_without),
+        )
         for number in range(runs):
-            for lines, times in ((False, counted), (True, whole)):
-                await artifacts(example, follower, example.kernel_text(edition(number)))
+            for lines, in_focus, times, built in in_turns:
+                await client.focus(*example.units if in_focus else (), everything=not in_focus)
+                until_artifact, _ = await artifacts(example, follower, example.kernel_text(edition(number)))
+                built.append(until_artifact)
                 start = time.monotonic()
-                found = await client.profile(example.units[0], lines=lines)
+                profile = await client.profile(example.units[0], lines=lines)
                 times.append(time.monotonic() - start)
-                if lines and not any(kernel.lines for kernel in found.kernels):
-                    raise CkwatchError(f"no lines: {found.kernels[0].notes}")
+                if lines and not any(kernel.lines for kernel in profile.kernels):
+                    raise CkwatchError(f"no lines: {profile.kernels[0].notes}")
                 await until_idle(client)
-            ((text, symbol),) = await sources(example, client)
             await rest(example, follower)
-            done = await hipcc.device_object(text, symbol, *LINE_TABLES)
-            if not done.ok:
-                raise CkwatchError("hipcc fails", done.text[-2000:])
-            by_hipcc.append(done.seconds)
-            print(f"counts {counted[-1]:.2f} s, with lines {whole[-1]:.2f} s, hipcc {by_hipcc[-1]:.2f} s", flush=True)
-    return counted, whole, by_hipcc
+            print(", ".join(f"{name} {times[-1]:.2f} s" for name, times in found._asdict().items()), flush=True)
+    return found
 
 
 def measure() -> list[Row]:
-    """A row of the launch, one of each unit, and two of an edit."""
+    """A row of the launch, one of each unit, and those of an edit."""
     runs, unit, toolchain = asked_runs(), example_unit(), discover()
     verified: dict[str, Times] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -173,9 +182,9 @@ def measure() -> list[Row]:
                 kept_references=str(Path(name) / "references"),
             )
             verified[unit_name] = verified_ms(job, profiled_trial(unit), path.read_bytes(), runs)
-    counted, whole, by_hipcc = anyio.run(profiled, runs)
+    after = anyio.run(profiled, runs)
     within = f"at most {LARGEST_RATIO:g} ×"
-    tables = "hipcc's device compile with line tables"
+    two = "with lines by a second compile"
     return [
         row(
             f"a launch of {NAME}, {trial.workgroups} workgroups of {trial.name}, one core, counted",
@@ -198,17 +207,25 @@ def measure() -> list[Row]:
         ),
         row(
             "one edited instance: artifact to its profile by instructions",
-            counted,
-            by_hipcc,
-            reference_name=tables,
+            after.counted,
+            after.by_two,
+            reference_name=two,
+            unit="s",
+            goal="reported",
+        ),
+        row(
+            "one edited instance: edit to its artifact with line tables",
+            after.built_with_lines,
+            after.built_without,
+            reference_name="without",
             unit="s",
             goal="reported",
         ),
         row(
             "one edited instance: artifact to its profile by lines",
-            whole,
-            by_hipcc,
-            reference_name=tables,
+            after.by_one,
+            after.by_two,
+            reference_name=two,
             unit="s",
             goal=f"within {PROFILE_LIMIT_S:g} s",
             met=lambda seconds, _: seconds <= PROFILE_LIMIT_S,

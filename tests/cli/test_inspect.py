@@ -369,8 +369,8 @@ class FakeClient:
     async def sync(self) -> None:
         self.asked.append(("sync",))
 
-    async def build(self, *patterns: str) -> None:
-        self.asked.append(("build", *patterns))
+    async def build(self, *patterns: str, lines: bool = False) -> None:
+        self.asked.append(("build", *patterns, *(["lines"] if lines else [])))
 
     async def analysis(self, unit: str) -> Analysis:
         self.asked.append(("analysis", unit))
@@ -432,7 +432,7 @@ def test_a_ranking_needs_a_shape(client: FakeClient, capsys: pytest.CaptureFixtu
 
 def test_the_instructions_with_the_main_loop_open(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
     assert client.run("inspect", UNIT_INSPECTING, "--isa") == 0
-    assert client.asked == [("sync",), ("build", UNIT_INSPECTING), ("isa", UNIT_INSPECTING, None, True)]
+    assert client.asked == [("sync",), ("build", UNIT_INSPECTING, "lines"), ("isa", UNIT_INSPECTING, None, True)]
     assert (
         capsys.readouterr().out
         == """\

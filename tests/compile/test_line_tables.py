@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from ckwatch.codeobject.metadata import read_metadata
 from ckwatch.codeobject.source_lines import same_instructions
 from ckwatch.codeobject.tools.llvm_tools import disassemble, source_lines_of
+from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.line_tables import compile_with_lines, find_lined_code
 from ckwatch.compile.request import CompileRequest, CompileStatus
@@ -56,14 +58,27 @@ async def test_the_same_code_with_lines_either_way(
     toolchain: Toolchain, store: ArtifactStore, request_: CompileRequest, tmp_path: Path
 ) -> None:
     ladder = StagedCompiler(toolchain, store, run_process)
-    built = await Builder(toolchain, store, make_ladder=lambda: ladder).build(request_)
+    builder = Builder(toolchain, store, make_ladder=lambda: ladder)
+    beside = await builder.build(replace(request_, lines=True))
+    assert beside.artifact is not None
+    tables = beside.artifact.product("line-tables")
+    assert tables is not None
+    with_tables = tables.read_bytes()
+    found = {kind: beside.artifact.files[name] for kind, name in beside.artifact.products.items()}
+    built = await builder.build(request_, BuildOptions(force=True))
     assert built.artifact is not None
+    assert {kind: built.artifact.files[name] for kind, name in built.artifact.products.items()} == {
+        kind: file for kind, file in found.items() if kind != "line-tables"
+    }, "all else is the same, byte by byte"
     plain = built.artifact.product("code-object")
     assert plain is not None
     (kernel,) = read_metadata(plain.read_bytes()).kernels
     without = await disassemble(plain, toolchain, kernel.symbol)
     assert without.instructions
     assert await places(plain, toolchain, kernel.symbol) == set()
+    tables = tmp_path / "tables"
+    tables.write_bytes(with_tables)
+    assert {("kernel.hip", 4), ("own.h", 3)} <= await places(tables, toolchain, kernel.symbol)
     assert find_lined_code(request_, toolchain, store) is None
     for name, taken_apart in (("passes", ladder), ("one call", None)):
         folder = tmp_path / name

@@ -409,6 +409,43 @@ async def test_a_check_that_found_a_mistake(ladder: StagedCompiler, hip: FakeHip
     assert not folder.exists()
 
 
+async def test_line_tables_beside_what_is_loaded(ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore) -> None:
+    outcome = await compiled(ladder, store, request(lines=True))
+    plain, lined = hip.runs_of(Step.ASK)
+    (folder,) = hip.toolchain.include_folders
+    more = {"-gline-tables-only", "-gz=zlib", f"-fdebug-prefix-map={folder}/=<fake>/"}
+    added = {*lined.arguments} - {*plain.arguments}
+    assert {part for part in added if not part.startswith("-cuid=")} == more
+    links = {run.output.name: run.arguments for run in hip.runs_of(Step.DEVICE_LINK)}
+    assert set(links) == {"kernel.out", "kernel.lined.hsaco"}
+    assert "--strip-debug" in links["kernel.out"]
+    assert "--strip-debug" not in links["kernel.lined.hsaco"]
+    assert outcome.files[ProductKind.LINE_TABLES].name == "kernel.lined.hsaco"
+    assert len(outcome.commands) == 6, "what is recorded is the same"
+    again = await compiled(ladder, store)
+    assert set(outcome.files) - set(again.files) == {ProductKind.LINE_TABLES}
+
+
+async def test_line_tables_that_a_flag_asks_for_stay_in_the_code(
+    ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore
+) -> None:
+    outcome = await compiled(ladder, store, request(lines=True, flags=("-g",)))
+    (link,) = hip.runs_of(Step.DEVICE_LINK)
+    assert "--strip-debug" not in link.arguments
+    assert ProductKind.LINE_TABLES not in outcome.files
+    assert len(hip.runs_of(Step.ASK)) == 1
+
+
+async def test_a_linker_that_cannot_write_them(ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore) -> None:
+    async def refuse(run: Run) -> None:
+        hip.answer(Step.DEVICE_LINK, "zlib", 0 if "--strip-debug" in run.arguments else 1, during=refuse)
+
+    hip.answer(Step.DEVICE_LINK, during=refuse)
+    outcome = await compiled(ladder, store, request(lines=True))
+    assert outcome.status is CompileStatus.OK
+    assert ProductKind.LINE_TABLES not in outcome.files
+
+
 UNPLACED = "error: <unknown>:0:0: stack frame size (9) exceeds limit (8) in function 'k' [Backend Issue]\n"
 
 

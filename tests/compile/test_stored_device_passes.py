@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.compile.build_events import BuildOptions
+from ckwatch.compile.elf import LINE_TABLES
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompileStatus
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
@@ -85,6 +86,24 @@ async def test_what_was_kept_gives_the_same(ladder: StagedCompiler, hip: FakeHip
     again = await compiled(ladder, store, HOST_EDIT)
     assert again.files[ProductKind.CODE_OBJECT].read_bytes() == first.files[ProductKind.CODE_OBJECT].read_bytes()
     assert again.headers == first.headers, "those of the device pass too"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "lined"),
+    [
+        pytest.param(request(SPLIT, lines=True), HOST_EDIT, True, id="the same lines"),
+        pytest.param(request(SPLIT, lines=True), SPLIT.replace("int tile", "\nint tile"), False, id="other lines"),
+        pytest.param(request(SPLIT), HOST_EDIT, False, id="kept without"),
+    ],
+)
+async def test_line_tables_of_a_kept_pass(
+    ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore, first: CompileRequest, second: str, lined: bool
+) -> None:
+    hip.answer(Step.DEVICE, content=LINE_TABLES if first.lines else b"")
+    await compiled(ladder, store, SPLIT, asked=first)
+    again = await compiled(ladder, store, second, asked=request(second, lines=True))
+    assert hip.steps.count(Step.DEVICE) == 1
+    assert (ProductKind.LINE_TABLES in again.files) is lined
 
 
 async def test_when_it_is_asked_for_it_is_compiled(ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore) -> None:

@@ -260,16 +260,17 @@ def test_who_begins_to_want_everything_gets_what_was_cancelled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "awaited"),
+    ("event", "awaited", "lines"),
     [
-        (FocusChanged("ann", frozenset({A})), False),
-        (BuildRequested("r", "", ("k2",), force=True), True),
-        (FocusChanged("ann", frozenset({C})), True),
-        (FocusChanged("ann", frozenset(), everything=True), True),
+        (FocusChanged("ann", frozenset({A})), False, False),
+        (BuildRequested("r", "", ("k2",), force=True), True, False),
+        (BuildRequested("r", "", ("k2",), force=True, lines=True), True, True),
+        (FocusChanged("ann", frozenset({C})), True, True),
+        (FocusChanged("ann", frozenset(), everything=True), True, False),
     ],
 )
-def test_compiles_that_a_client_waits_for_or_shows_are_awaited(event: AnyEvent, awaited: bool) -> None:
-    """Their compilers are not niced, the host pass alone neither."""
+def test_compiles_that_a_client_waits_for_or_shows_are_awaited(event: AnyEvent, awaited: bool, lines: bool) -> None:
+    """Their compilers are not niced, the host pass alone neither. Units in focus have line tables, and requested ones."""
     for apart in (False, True):
         world = built()
         world.state.passes_apart = apart
@@ -281,4 +282,5 @@ def test_compiles_that_a_client_waits_for_or_shows_are_awaited(event: AnyEvent, 
             one.effect for one in world.works.values() if isinstance(one.effect, Compile | Check) and not one.cancelled
         ]
         assert effect.awaited is awaited
+        assert not isinstance(effect, Compile) or effect.lines is lines
         world.drain()

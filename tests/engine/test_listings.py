@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 
 from benches.daemon_bench import SECONDS, TEMPLATE
-from benches.isa_bench import INSTRUCTIONS, SYMBOL, UNIT, IsaBench, disassembly
+from benches.isa_bench import CODE, FIRST, INSTRUCTIONS, SYMBOL, UNIT, IsaBench, disassembly
+from ckwatch.compile.store.entries import META, StoredFile, artifact_to_json, read_entry
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.queries.listings import CANCELLED, DOES_NOT_COMPILE, NOT_YET, STALE
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
@@ -71,6 +74,24 @@ async def test_lines_from_a_second_compile(daemon: Daemon, bench: IsaBench) -> N
     (compiled,) = bench.lined
     assert "-gline-tables-only" in compiled
     assert bench.runs == ["1"]
+
+
+async def test_lines_that_stand_beside_the_artifact(daemon: Daemon, bench: IsaBench) -> None:
+    artifact = await daemon.units.artifact(None, UNIT)
+    assert artifact is not None
+    folder = Path(artifact.products["code-object"]).parent
+    entry, name = read_entry(folder), "kernel.lined.hsaco"
+    (folder / name).write_bytes(CODE)
+    files = {**entry.files, name: StoredFile(len(CODE), hashlib.sha256(CODE).hexdigest())}
+    more = replace(entry, files=files, products={**entry.products, "line-tables": name})
+    (folder / META).write_bytes(artifact_to_json(more))
+    below = bench.header.relative_to(bench.folder)
+    bench.print_lines((FIRST + 4, "./kernel.hip", 3, 5), (FIRST + 16, f"./<rocm>/{below}", 1, 1))
+    found = await isa(daemon)
+    assert mapped(found)["v_mfma_f32_32x32x8_f16"] == (2, "k.hip.j2", 1)
+    assert mapped(found)["s_endpgm"] == (None, "h.h", 0)
+    assert found.has_lines
+    assert bench.lined == []
 
 
 async def test_a_second_look_compiles_nothing(daemon: Daemon, bench: IsaBench) -> None:

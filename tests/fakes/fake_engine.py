@@ -389,10 +389,11 @@ class FakeEngine:
         *,
         force: bool,
         check_only: bool,
-        finish: bool = False,
         toolchains: Sequence[str] | None = None,
+        **more: bool,
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
-        self._ask("build", client, patterns, force, check_only, *(["finish"] if finish else []), *toolchains or ())
+        named = (name for name, given in more.items() if given)
+        self._ask("build", client, patterns, force, check_only, *named, *toolchains or ())
         for pattern in patterns or ():
             _unit(self, pattern)
         self.building += 1

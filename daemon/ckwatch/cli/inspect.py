@@ -292,12 +292,13 @@ async def inspect(options: argparse.Namespace) -> int:
             lines = calibrated_lines(calibrated.calibration, calibrated.timed, calibrated.notes)
             return _print(output, partial(calibration_report, calibrated), lines)
         unit = await one_unit(client, options.unit)
+        lists = options.isa or options.kernel is not None or options.whole or options.no_lines
         async with build_progress(client, output, [unit]):
-            await client.build(unit)
-        if not (options.isa or options.kernel is not None or options.whole or options.no_lines):
+            await client.build(unit, lines=lists and not options.no_lines)
+        if not lists:
             found = await client.analysis(unit)
             return _print(output, partial(inspected_unit, found), inspect_lines(found))
-        with output.working("compiling the device code again for its source lines"):
+        with output.working("finding its source lines"):
             isa = await client.isa(unit, options.kernel, lines=not options.no_lines)
         return _print(output, lambda: isa, isa_lines(isa, whole=options.whole))
 

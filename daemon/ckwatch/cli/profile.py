@@ -203,7 +203,7 @@ async def profile(options: argparse.Namespace) -> int:
         if options.against is not None and options.against.partition(":")[0] not in EARLIER:
             units.append(await one_unit(client, options.against))
         async with build_progress(client, output, units):
-            await client.build(*units)
+            await client.build(*units, lines=not options.no_lines)
         unit, against = units[0], units[-1] if len(units) > 1 else options.against
         with output.working(f"executing {' and '.join(units)} on the emulator"):
             async with explained(client, unit):

@@ -117,14 +117,19 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
 
     # Builds.
 
-    async def build(self, *patterns: str, force: bool = False, check_only: bool = False) -> BuildResult:
-        """Build units and wait for fresh results. Being cancelled cancels what no other client waits for."""
+    async def build(
+        self, *patterns: str, force: bool = False, check_only: bool = False, lines: bool = False
+    ) -> BuildResult:
+        """Build units and wait for fresh results. Being cancelled cancels what no other client waits for.
+
+        With `lines` what is compiled has the line tables that a profile by lines or a listing needs.
+        """
         try:
-            return await self._built(patterns, force=force, check_only=check_only)
+            return await self._built(patterns, force=force, check_only=check_only, lines=lines)
         except DaemonGoneError:
             if force:
                 raise
-        return await self._built(patterns, force=False, check_only=check_only)
+        return await self._built(patterns, force=False, check_only=check_only, lines=lines)
 
     async def rerun(self, *patterns: str) -> BuildResult:
         """Compile units again, whatever the store has, and wait."""
@@ -399,13 +404,15 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         if self._is_known:
             await self._connection.leave(self.id)
 
-    async def _built(self, patterns: Sequence[str], *, force: bool, check_only: bool) -> BuildResult:
+    async def _built(
+        self, patterns: Sequence[str], *, force: bool, check_only: bool, lines: bool = False
+    ) -> BuildResult:
         from ckwatch.client.builds import BuildResult, unit_result
 
         order: tuple[str, ...] = ()
         found: dict[str, UnitResult] = {}
-        async with self.building(*patterns, force=force, check_only=check_only) as lines:
-            async for line in lines:
+        async with self.building(*patterns, force=force, check_only=check_only, lines=lines) as told:
+            async for line in told:
                 if line.event == "start":
                     order = line.units
                 elif line.event == "unit":

@@ -52,8 +52,7 @@ _HOUSEKEEPING = re.compile(
 _CALL = "operator()"
 _ABSENT = ("", "??", "<invalid>")
 _OPERATOR = re.compile(r"\boperator *(?:\(\)|\[\]|<=>|->\*?|<<=?|>>=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?|,)")
-_ADDRESS_BEGIN = '{"Address":'
-_ADDRESS = re.compile(re.escape(_ADDRESS_BEGIN))  # in a string its quotes would be escaped
+_ADDRESS_BEGIN = '{"Address":'  # in a string its quotes would be escaped
 
 
 def symbolizer_calls(code_object: str, addresses: Iterable[int]) -> Iterator[tuple[str, ...]]:
@@ -66,28 +65,36 @@ def symbolizer_calls(code_object: str, addresses: Iterable[int]) -> Iterator[tup
         yield (*_SYMBOLIZER_ARGUMENTS, f"--obj={code_object}", *words[first : first + _ADDRESSES_PER_CALL])
 
 
-def call_chains_of(printed: str) -> dict[int, CallChain]:
+def call_chains_of(printed: str, expand: Callable[[str], str] = str) -> dict[int, CallChain]:
     """The call chain of each address in what llvm-symbolizer printed: a list, or for addresses on its standard input
-    one line each.
+    one line each. `expand` makes paths of those in the line tables.
 
     Addresses without a line are left out, and so is what is no JSON: damage costs lines, nothing more.
     """
     found: dict[int, CallChain] = {}
     known: dict[str, CallChain] = {}
-    for told_address in _ADDRESS.split(printed)[1:]:
-        line = _ADDRESS_BEGIN + told_address.rstrip("],\n")
+    for line in _told_addresses(printed):
         head, _, symbols = line.partition('"Symbol":')
         frames = known.get(symbols)
         try:
             answer = json.loads(line if frames is None else head + '"Symbol":[]}')
             address = int(answer["Address"], 0)
             if frames is None:
-                frames = known[symbols] = _call_chain(answer["Symbol"])
+                frames = known[symbols] = _call_chain(answer["Symbol"], expand)
         except (ValueError, TypeError, KeyError, AttributeError):
             continue
         if frames:
             found[address] = frames
     return found
+
+
+def _told_addresses(printed: str) -> Iterator[str]:
+    """What is said of each address, one after the other: no call goes through megabytes."""
+    begin = printed.find(_ADDRESS_BEGIN)
+    while begin >= 0:
+        end = printed.find(_ADDRESS_BEGIN, begin + 1)
+        yield printed[begin : end if end >= 0 else None].rstrip("],\n")
+        begin = end
 
 
 def significant_calls(frames: CallChain) -> CallChain:
@@ -165,11 +172,11 @@ def _without_arguments(text: str) -> str:
     return "".join(kept).strip().rpartition(" ")[2]
 
 
-def _call_chain(symbols: list[dict[str, Any]]) -> CallChain:
+def _call_chain(symbols: list[dict[str, Any]], expand: Callable[[str], str]) -> CallChain:
     return tuple(
         SourceFrame(
             plain_name(str(symbol["FunctionName"])),
-            posixpath.normpath(str(symbol["FileName"])),
+            expand(posixpath.normpath(str(symbol["FileName"]))),
             int(symbol["Line"]),
             int(symbol["Column"]),
         )

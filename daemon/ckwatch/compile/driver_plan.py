@@ -79,9 +79,9 @@ class CompilePlan:
 
         return replace(self, device=rest(self.device), host=rest(self.host))
 
-    def device_link_command(self, device_object: str, output: str) -> list[str]:
+    def device_link_command(self, device_object: str, output: str, *more: str) -> list[str]:
         """Make a code object of the device pass's object."""
-        command = [*self.device_link]
+        command = [*self.device_link, *more]
         _set_option(command, "-o", output)
         return [device_object if part.endswith(".o") else part for part in command]
 

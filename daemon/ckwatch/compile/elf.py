@@ -13,6 +13,9 @@ from typing import Final, NamedTuple, Self
 from ckwatch.system.user_files import BINARY_LIMIT_BYTES, read_file
 
 FATBIN_SECTION = ".hip_fatbin"
+LINE_TABLES = b".debug_line\0"
+"""The name of a section that code with line tables has."""
+
 EM_AMDGPU = 224
 SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
 

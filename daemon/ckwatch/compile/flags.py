@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
+from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.model.compiler_flags import concerns_linking, flag_groups
 from ckwatch.model.targets import Language
 
@@ -53,6 +54,13 @@ REPRODUCIBLE_FLAGS: tuple[str, ...] = ("-ffile-compilation-dir=.", "-fno-crash-d
 
 LINE_TABLES: tuple[str, ...] = ("-gline-tables-only",)
 """clang's option for lines. They change no instruction."""
+
+
+def with_portable_lines(request: CompileRequest, roots: PathRoots) -> CompileRequest:
+    """Return the request whose code has compressed line tables that name files by their roots."""
+    maps = (f"-fdebug-prefix-map={folder}={name}" for folder, name in roots.prefixes)
+    return replace(request, flags=(*request.flags, *LINE_TABLES, "-gz=zlib", *maps))
+
 
 NVCC_LINE_TABLES: tuple[str, ...] = ("--generate-line-info",)
 """nvcc's, in the long form: what begins with `-l` is a library."""

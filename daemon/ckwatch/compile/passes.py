@@ -14,6 +14,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from ckwatch.compile import elf
 from ckwatch.compile.compile_job import CompileJob, source_id, unfinished
 from ckwatch.compile.dependencies import outside, parse_header_list
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
@@ -31,12 +32,13 @@ OBJECT_OF = {PassSide.HOST: "host.o", PassSide.DEVICE: "device.o"}
 
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """A pass that has ended. `failure` is None when there is an object."""
+    """A pass that has ended. `failure` is None when there is an object, which has line tables if `lined`."""
 
     side: PassSide
     job: CompileJob
     headers: tuple[str, ...]
     failure: CompileOutcome | None
+    lined: bool = False
 
     @property
     def log(self) -> str:
@@ -133,19 +135,24 @@ def device_pass_key(request: CompileRequest, toolchain: CompilerToolchain, text:
     return request_key(request, toolchain, roots, text=text, more=["device pass"], products=[DEVICE_OBJECT])
 
 
-def find_device_pass(job: CompileJob, key: str, store: ArtifactStore) -> PassResult | None:
-    """The stored pass, with its object in the job's folder. Blocks; call from a worker thread."""
+def find_device_pass(job: CompileJob, key: str, text: str, store: ArtifactStore) -> PassResult | None:
+    """The stored pass, with its object in the job's folder; its line tables count if it was of this very `text`.
+
+    Blocks; call from a worker thread.
+    """
     roots = PathRoots(job.toolchain.roots)
     artifact = store.lookup(key, roots)
     headers = None if artifact is None else store.header_set(artifact.headers)
     file = None if artifact is None else artifact.product(DEVICE_OBJECT)
-    if headers is None or file is None:
+    if artifact is None or headers is None or file is None:
         return None
     try:
-        (job.folder / OBJECT_OF[PassSide.DEVICE]).write_bytes(store.load(file))
+        content = store.load(file)
+        (job.folder / OBJECT_OF[PassSide.DEVICE]).write_bytes(content)
+        lined = elf.LINE_TABLES in content and artifact.source_text == text
     except (OSError, LostArtifactError, StoreError):  # evicted at this moment, damaged, or no space
         return None
-    return PassResult(PassSide.DEVICE, job, tuple(map(roots.expand, headers.present)), None)
+    return PassResult(PassSide.DEVICE, job, tuple(map(roots.expand, headers.present)), None, lined)
 
 
 def keep_product(

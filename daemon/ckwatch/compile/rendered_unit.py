@@ -30,7 +30,9 @@ from ckwatch.render.outcome import Rendered, folders_of
 from ckwatch.workspace.loading import Workspace
 
 
-def compile_request(workspace: Workspace, unit: Unit, rendered: Rendered, *, awaited: bool = False) -> CompileRequest:
+def compile_request(
+    workspace: Workspace, unit: Unit, rendered: Rendered, *, awaited: bool = False, lines: bool = False
+) -> CompileRequest:
     """The compile of one rendered unit. One that somebody waits for (`awaited`) does not make way for others."""
     settings, root = workspace.settings.compile, str(workspace.root)
     return CompileRequest(
@@ -45,6 +47,7 @@ def compile_request(workspace: Workspace, unit: Unit, rendered: Rendered, *, awa
         stalled_s=settings.stalled_s,
         nice=0 if awaited else settings.nice,
         kernel=unit.kernel.name,
+        lines=lines,
     )
 
 

@@ -26,7 +26,8 @@ class CompileRequest:
     the kernel file's own; they come after the defaults and win. Without `products` it is only checked: analyzed as for
     a compile, and no code is made of it. `timeout_s` bounds the processor time of each compiler process, `stalled_s`
     the time that it uses none; `nice` is their least niceness.
-    Requests of the same `kernel` differ in parameters: what one has instantiated helps the others.
+    Requests of the same `kernel` differ in parameters: what one has instantiated helps the others. `lines`: line tables
+    shall stand beside the code object. They change none of the other products, and so are in no key.
     """
 
     source: str
@@ -42,6 +43,7 @@ class CompileRequest:
     stalled_s: float = 600.0
     nice: int = 0
     kernel: str = ""
+    lines: bool = False
 
     @property
     def is_check(self) -> bool:

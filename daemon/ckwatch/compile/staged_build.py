@@ -8,7 +8,7 @@ code, and the section is added when the device pass has ended.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +27,8 @@ from ckwatch.compile.build_events import (
 )
 from ckwatch.compile.compile_job import CompileJob, unfinished, unwritten
 from ckwatch.compile.driver_plan import CompilePlan, NoPlanError, PassSide, read_plan
-from ckwatch.compile.flags import compile_flags, include_flags, with_lines_for_linkers
+from ckwatch.compile.flags import compile_flags, include_flags, with_lines_for_linkers, with_portable_lines
+from ckwatch.compile.keys import flags_depend_on_places
 from ckwatch.compile.passes import (
     DEVICE_OBJECT,
     OBJECT_OF,
@@ -52,6 +53,7 @@ from ckwatch.compile.single_call import (
     weaken_source_id,
 )
 from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.work_folder import environment_of, prepare, remove_work_folder
 from ckwatch.model.errors import plain_errors
@@ -66,6 +68,7 @@ headers (24 s, for 11 s each of the same family) are made in the background only
 _FATBIN_SYMBOL = "__hip_fatbin"
 _BUNDLE = "kernel.hipfb"
 _CODE_OBJECT = "kernel.out"
+_LINED_CODE_OBJECT = "kernel.lined.hsaco"
 
 
 @dataclass(slots=True)
@@ -94,9 +97,10 @@ class StagedCompiler:
     ) -> None:
         self.precompile = precompile
         self._toolchain = toolchain
+        self._roots = PathRoots(toolchain.roots)
         self._store = store
         self._launch = launch
-        headers = PrecompiledHeaderStore(store, PathRoots(toolchain.roots), toolchain.identity)
+        headers = PrecompiledHeaderStore(store, self._roots, toolchain.identity)
         self.warming = HeaderWarmup(toolchain, store, headers, launch)
         self._plans: dict[tuple[str, ...], CompilePlan | None] = {}
         self._planning = anyio.Lock()
@@ -178,9 +182,11 @@ class StagedCompiler:
             return unwritten(jobs[PassSide.HOST], problem)
         passes: dict[PassSide, PassResult] = {} if checked is None else {PassSide.HOST: checked.host}
 
+        lined = await self._plan_with_lines(request, plan)
+
         async def one(side: PassSide) -> None:
             if side is PassSide.DEVICE:
-                passes[side] = await self._device_pass(jobs[side], plan, keeping, force=options.force)
+                passes[side] = await self._device_pass(jobs[side], plan, lined, keeping, force=options.force)
             elif side not in passes:
                 passes[side] = await self.one_pass(jobs[side], side, plan)
             if side is PassSide.HOST:
@@ -202,6 +208,13 @@ class StagedCompiler:
         if outcome.status is CompileStatus.OK and self.precompile():
             await anyio.to_thread.run_sync(self.warming.built, request, plan)
         return outcome
+
+    async def _plan_with_lines(self, request: CompileRequest, plan: CompilePlan) -> CompilePlan:
+        """The plan with line tables in the device pass, if the request wants them beside the artifact; else `plan`."""
+        if not request.lines or flags_depend_on_places(request.flags):
+            return plan
+        lined = await self.plan(with_portable_lines(request, self._roots))
+        return plan if lined is None else replace(plan, device=lined.device)
 
     async def _with_places(
         self,
@@ -244,19 +257,20 @@ class StagedCompiler:
                     tasks.start_soon(self.warming.make, one, request, plan, request.nice)
             on_event(BuildWaits(""))
 
-    async def _device_pass(self, job: CompileJob, plan: CompilePlan, keeping: TaskGroup, *, force: bool) -> PassResult:
-        """The device pass, from the store where only host code changed since an earlier compile; else it is put there
-        while the compile goes on."""
+    async def _device_pass(
+        self, job: CompileJob, plan: CompilePlan, lined: CompilePlan, keeping: TaskGroup, *, force: bool
+    ) -> PassResult:
+        """The device pass, from the store where only host code changed since an earlier compile; else it is run by the
+        plan `lined` and put there while the compile goes on."""
         text = device_text(job.request.source)
-        if text == job.request.source:
-            return await self.one_pass(job, PassSide.DEVICE, plan)
-        key = device_pass_key(job.request, self._toolchain, text)
-        if not force:
-            found = await anyio.to_thread.run_sync(find_device_pass, job, key, self._store)
+        is_apart = text != job.request.source
+        key = device_pass_key(job.request, self._toolchain, text) if is_apart else ""
+        if is_apart and not force:
+            found = await anyio.to_thread.run_sync(find_device_pass, job, key, text, self._store)
             if found is not None:
                 return found
-        done = await self.one_pass(job, PassSide.DEVICE, plan)
-        if done.failure is None and not done.log.strip():
+        done = replace(await self.one_pass(job, PassSide.DEVICE, lined, plan), lined=lined is not plan)
+        if is_apart and done.failure is None and not done.log.strip():
             what = (DEVICE_OBJECT, OBJECT_OF[PassSide.DEVICE], done.headers, tuple(job.commands), text)
             keep = partial(keep_product, self._store, key, job, *what)
             keeping.start_soon(anyio.to_thread.run_sync, keep)
@@ -299,24 +313,40 @@ class StagedCompiler:
         except (OSError, ValueError) as error:
             return unwritten(job, error if isinstance(error, OSError) else OSError(0, str(error)))
         symbol = next((name for name in symbols if name.startswith(_FATBIN_SYMBOL)), None)
-        code = None
         if symbol is None:  # no kernel in it
             await anyio.to_thread.run_sync(host.rename, job.folder / OBJECT)
-        else:
+            await anyio.to_thread.run_sync(weaken_source_id, job.folder / OBJECT)
+            return await linked(job, headers, None)
+        async with plain_errors(), anyio.create_task_group() as beside:
+            if job.request.lines and any(one.lined for one in passes):
+                beside.start_soon(self._link_with_lines, job, plan)
             for command in await self._embed_commands(job, plan, symbol):
                 done = await job.run(command)
                 if not done.succeeded:
                     return unfinished(job, done, headers)
-            code = job.folder / _CODE_OBJECT
-        await anyio.to_thread.run_sync(weaken_source_id, job.folder / OBJECT)
-        return await linked(job, headers, code)
+            await anyio.to_thread.run_sync(weaken_source_id, job.folder / OBJECT)
+            outcome = await linked(job, headers, job.folder / _CODE_OBJECT)
+        lined = job.folder / _LINED_CODE_OBJECT
+        if outcome.status is CompileStatus.OK and await anyio.to_thread.run_sync(lined.is_file):
+            return replace(outcome, files={**outcome.files, ProductKind.LINE_TABLES: lined})
+        return outcome
+
+    async def _link_with_lines(self, job: CompileJob, plan: CompilePlan) -> None:
+        """Make the code object with line tables; without one they take a compile later."""
+        more = ("--compress-debug-sections=zlib",)
+        command = plan.device_link_command(OBJECT_OF[PassSide.DEVICE], _LINED_CODE_OBJECT, *more)
+        done = await replace(job, commands=[], log=[], on_event=ignore).run(command)
+        if not done.succeeded:
+            await anyio.to_thread.run_sync((job.folder / _LINED_CODE_OBJECT).unlink, True)
 
     async def _embed_commands(self, job: CompileJob, plan: CompilePlan, symbol: str) -> list[list[str]]:
         assembly = job.folder / "bundle.s"
         await anyio.to_thread.run_sync(assembly.write_text, _ASSEMBLY.format(symbol=symbol, file=_BUNDLE))
         clang = [str(self._toolchain.clangxx), *self._toolchain.cpp_arguments]
+        # Line tables stand beside what is loaded, unless they were asked for by a flag.
+        bare = () if flags_depend_on_places(job.request.flags) else ("--strip-debug",)
         return [
-            plan.device_link_command(OBJECT_OF[PassSide.DEVICE], _CODE_OBJECT),
+            plan.device_link_command(OBJECT_OF[PassSide.DEVICE], _CODE_OBJECT, *bare),
             plan.bundle_command(_CODE_OBJECT, _BUNDLE),
             [*clang, "-r", "-nostdlib", OBJECT_OF[PassSide.HOST], assembly.name, "-o", OBJECT],
         ]

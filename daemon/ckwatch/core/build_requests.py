@@ -20,7 +20,9 @@ from ckwatch.model.unit_patterns import select_units
 def build_requested(state: State, out: Effects, event: BuildRequested) -> None:
     """A client wants fresh results. The files on disk are scanned first."""
     force = event.force and not event.check_only
-    request = PendingBuild(event.request, event.scope, event.patterns, force, event.check_only, event.finish)
+    request = PendingBuild(
+        event.request, event.scope, event.patterns, force, event.check_only, event.finish, event.lines
+    )
     state.requests[event.request] = request
     request.scan = request_scan(state, out)
 

@@ -43,6 +43,11 @@ def is_awaited(state: State, unit: UnitState) -> bool:
     )
 
 
+def wants_lines(state: State, unit: UnitState) -> bool:
+    """Return True if a client shows the unit, or has asked for the source lines of its code."""
+    return is_in_focus(state, unit) or any(request.lines for request in awaiting(state, unit))
+
+
 def auto_build_of(state: State, unit: UnitState) -> AutoBuild:
     """Which units of the unit's view are compiled without a request.
 

@@ -103,6 +103,8 @@ class Compile(ViewWork):
     """The longest compile that is known of its kernel; 0 where none is."""
     on_farm: bool = False
     """By a worker of the farm."""
+    lines: bool = False
+    """With line tables beside the artifact."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -704,6 +704,8 @@ class BuildRequested(Event):
     """Everything that needs no compiler."""
     finish: bool = False
     """Compilers that have begun go on when the client goes; what waits does not."""
+    lines: bool = False
+    """Line tables beside what is compiled."""
 
 
 @dataclass(frozen=True, slots=True)

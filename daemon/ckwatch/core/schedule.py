@@ -10,7 +10,7 @@ from ckwatch.core import (
     toolchain_schedule,
     verification_schedule,
 )
-from ckwatch.core.demand import REQUESTED, is_awaited, is_in_focus, priority
+from ckwatch.core.demand import REQUESTED, is_awaited, is_in_focus, priority, wants_lines
 from ckwatch.core.effects import Check, Compile, LookUp, Record, Render, RenderPriority
 from ckwatch.core.events import MAIN, UnitKey, Work, WorkKind
 from ckwatch.core.notify import awaiting, publish
@@ -131,6 +131,7 @@ def _compiler(state: State, unit: UnitState, view: View) -> Check | Compile:
         side_by_side=wide,
         waiting=len(state.compile_queue),
         awaited=is_awaited(state, unit),
+        lines=wants_lines(state, unit),
         usual_s=state.compile_seconds.get(unit.unit.kernel.name, 0.0),
     )
 
@@ -176,6 +177,7 @@ def _fill_farm(state: State, out: Effects) -> None:
             Compile(
                 *(work, unit.unit, view.overlays.copy(), view.options, unit.demand.force),
                 waiting=len(state.compile_queue),
+                lines=wants_lines(state, unit),
                 usual_s=state.compile_seconds.get(unit.unit.kernel.name, 0.0),
                 on_farm=True,
             )

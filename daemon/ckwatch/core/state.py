@@ -198,6 +198,8 @@ class PendingBuild:
     check_only: bool
     finish: bool = False
     """Compilers that have begun go on when the client goes."""
+    lines: bool = False
+    """It wants line tables beside what is compiled for it."""
     pending: set[str] | None = None
     """The units it waits for; None until they are known."""
     not_yet_asked: list[str] = field(default_factory=list)

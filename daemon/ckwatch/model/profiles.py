@@ -97,6 +97,9 @@ class ProfiledInstruction:
     worst: WorstRequest | None = None
     cycles: CycleFigures | None = None
 
+    def __post_init__(self) -> None:
+        """Let other threads run: thousands are read from JSON by one call, which holds the interpreter otherwise."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfiledLoop:

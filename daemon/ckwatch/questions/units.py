@@ -140,11 +140,13 @@ class UnitQuestions:
         check_only: bool = False,
         finish: bool = False,
         toolchains: Names | None = None,
+        lines: bool = False,
     ) -> BuildLine:
         """Build units and see them settle: lines `start`, `unit` for each, `done`.
 
         Leaving the context before the end, in any way, cancels what no other client waits for. `force` compiles what
-        the store has; `check_only` compiles nothing. With `finish` compilers that have begun go on into the store.
+        the store has; `check_only` compiles nothing. With `finish` compilers that have begun go on into the store, with
+        `lines` what is compiled has the line tables that a profile by lines or a listing needs.
         `toolchains`: names or folders of those that units are built with instead, or checked by their compilers with
         `check_only`; `all` are the workspace's own and those of `[toolchain] also`.
         """

@@ -3,7 +3,7 @@ llvm-symbolizer finds its source lines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Protocol
@@ -69,12 +69,17 @@ async def disassemble(
     return found[0] if found else DisassembledFunction(symbol, 0, ())
 
 
-async def source_lines_of(code_object: Path, tools: LlvmTools, function: DisassembledFunction) -> dict[int, CallChain]:
-    """Return the call chains of a function's instructions, by address. Raises ToolchainError when the tools fail."""
-    return await call_chains(code_object, tools, [instruction.address for instruction in function.instructions])
+async def source_lines_of(
+    code_object: Path, tools: LlvmTools, function: DisassembledFunction, expand: Callable[[str], str] = str
+) -> dict[int, CallChain]:
+    """Return the call chains of a function's instructions, by address. `expand` makes paths of those in the tables.
+    Raises ToolchainError when the tools fail."""
+    return await call_chains(code_object, tools, [one.address for one in function.instructions], expand)
 
 
-async def call_chains(code_object: Path, tools: LlvmTools, addresses: Sequence[int]) -> dict[int, CallChain]:
+async def call_chains(
+    code_object: Path, tools: LlvmTools, addresses: Sequence[int], expand: Callable[[str], str] = str
+) -> dict[int, CallChain]:
     """Return the call chains around instructions, by address. Raises ToolchainError when the tools fail."""
     folder = code_object.parent
     symbolizer = tools.objdump.with_name("llvm-symbolizer")
@@ -91,7 +96,7 @@ async def call_chains(code_object: Path, tools: LlvmTools, addresses: Sequence[i
             except ToolchainError as error:
                 failures.append(error)
                 return
-            frames.update(await to_thread.run_sync(call_chains_of, done.stdout))
+            frames.update(await to_thread.run_sync(call_chains_of, done.stdout, expand))
 
     async with anyio.create_task_group() as tasks:
         for call in symbolizer_calls(str(code_object), addresses):

@@ -30,6 +30,8 @@ class ProductKind(StrEnum):
     CODE_OBJECT = "code-object"
     DEPENDENCIES = "dependencies"
     RUNNER = "runner"
+    LINE_TABLES = "line-tables"
+    """The code object once more, with line tables; its key does not name it."""
 
 
 class LostArtifactError(CkwatchError):
@@ -105,7 +107,7 @@ class Artifact:
     """An entry: what a unit compiled to, or why it did not (`record.ok`).
 
     `files` are the names of all files in `folder` other than `meta.json`; `products` maps what they are for
-    (`shared-object`, `object`, `code-object`, `runner`) to those names. `headers` names the header set.
+    (`ProductKind`) to those names. `headers` names the header set.
     """
 
     key: str

@@ -46,6 +46,11 @@ class PathRoots:
             if path != os.sep
         ]
 
+    @property
+    def prefixes(self) -> list[tuple[str, str]]:
+        """The beginnings of paths and what `shorten` puts in their place, the longest last."""
+        return [(path, f"<{name}>/") for name, path in reversed(self._roots) if path != os.sep]
+
     def shorten(self, path: str) -> str:
         """`path` with its root's name in place of the root; unchanged outside of all roots."""
         for name, root in self._roots:

@@ -66,7 +66,9 @@ class CompileHandler:
             return None
         scope, unit = effect.work.key.scope, effect.unit
         workspace = self._view_loader.workspace(scope)
-        request = compile_request(workspace, unit, text, awaited=not isinstance(effect, LookUp) and effect.awaited)
+        awaited = not isinstance(effect, LookUp) and effect.awaited
+        lines = isinstance(effect, Compile) and effect.lines
+        request = compile_request(workspace, unit, text, awaited=awaited, lines=lines)
         header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
         inputs = compiler_inputs(workspace, unit, text, compiler.toolchain)
         take = partial(facts_of, self._tools, effect, text, header_warnings, inputs)

@@ -71,12 +71,19 @@ class FollowedBuilds:
 
     @asynccontextmanager
     async def build(
-        self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool, finish: bool = False
+        self,
+        client: str | None,
+        patterns: Sequence[str] | None,
+        *,
+        force: bool,
+        check_only: bool,
+        finish: bool = False,
+        lines: bool = False,
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
         """The lines of a build, once it is known which units it means.
 
-        With `finish` compilers that have begun go on when it is left. Raises UnknownUnitError for a pattern that means
-        none.
+        With `finish` compilers that have begun go on when it is left; with `lines` they write line tables. Raises
+        UnknownUnitError for a pattern that means none.
         """
         scope = client or MAIN
         if not check_only:
@@ -86,7 +93,7 @@ class FollowedBuilds:
         build = self._builds[name] = _FollowedBuild(scope, check_only, send)
         asked = None if patterns is None else tuple(patterns)
         try:
-            await self._loop.post(BuildRequested(name, scope, asked, force, check_only, finish, at=time.time()))
+            await self._loop.post(BuildRequested(name, scope, asked, force, check_only, finish, lines, at=time.time()))
             await build.resolved.wait()
             if build.unknown is not None:
                 raise await self._lookup.unknown(scope, build.unknown)

@@ -1,6 +1,7 @@
 """The disassembly of a unit's kernels, with the source lines that the instructions came from.
 
-Source lines take a second compile of the device code, with line tables. Loaded with the first question for a listing.
+The line tables stand beside an artifact that was in focus when it was compiled. Others take a second compile of the
+device code. Loaded with the first question for a listing.
 """
 
 from __future__ import annotations
@@ -142,6 +143,12 @@ class SourceLines:
         if result.artifact in self._failed:
             return self._failed[result.artifact]
         stored = await to_thread.run_sync(read_entry, code_object.parent)
+        beside = stored.product(ProductKind.LINE_TABLES)
+        if beside is not None:
+            await to_thread.run_sync(self._tools.load_product, beside)
+            known.frames = await source_lines_of(beside, toolchain, known.function, compiler.roots.expand)
+            known.source, known.path = await to_thread.run_sync(lambda: stored.source_text), stored.record.source
+            return ""
         workspace = self._view_loader.workspace(unit.key.scope)
         source = await to_thread.run_sync(lambda: stored.source_text)
         request = compile_request(workspace, unit.unit, rendered, awaited=awaited)
