@@ -52,6 +52,7 @@ class FollowedToolchainBuilds(FollowedWork[_FollowedToolchains]):
         check_only: bool,
         finish: bool = False,
         toolchains: Sequence[str] | None = None,
+        lines: bool = False,
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
         """The lines of a build; with `toolchains` each unit is checked or built with these, too.
 
@@ -60,10 +61,11 @@ class FollowedToolchainBuilds(FollowedWork[_FollowedToolchains]):
         names = await self._named(client or MAIN, toolchains) if toolchains else ()
         # What the workspace's own toolchain has built is found in the store, as that of any other.
         own = self._view_loader.toolchains.policy.main in names
-        only = {"force": force, "check_only": check_only or (bool(names) and not own), "finish": finish}
-        async with self._builds.build(client, patterns, **only) as lines:
+        check_own = check_only or (bool(names) and not own)
+        built = self._builds.build(client, patterns, force=force, check_only=check_own, finish=finish, lines=lines)
+        async with built as built_lines:
             if not names:
-                yield lines
+                yield built_lines
                 return
             one = _FollowedToolchains(
                 scope=client or MAIN,
@@ -72,8 +74,8 @@ class FollowedToolchainBuilds(FollowedWork[_FollowedToolchains]):
                 build=not check_only,
                 done=BuildLine(event="done", seq=self._loop.feed.newest(client or MAIN)),
             )
-            start = await anext(aiter(lines))
-            async with self._following(one, lines, start) as found:
+            start = await anext(aiter(built_lines))
+            async with self._following(one, built_lines, start) as found:
                 yield found
 
     async def _named(self, scope: str, toolchains: Sequence[str]) -> tuple[str, ...]:
