@@ -7,6 +7,7 @@ scenario gets through.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -37,7 +38,10 @@ async def scenario(bench: Bench) -> None:
 
 def children() -> set[int]:
     """Processes that this one has started and that still run."""
-    pids = [pid for each in Path("/proc/self/task").glob("*/children") for pid in each.read_text().split()]
+    pids: list[str] = []
+    for thread in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended
+            pids += thread.read_text().split()
     return {int(pid) for pid in pids if not has_ended(pid)}
 
 
