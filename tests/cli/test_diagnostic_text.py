@@ -182,4 +182,5 @@ def test_json_is_stable() -> None:
         "unit_count": 0,
         "approximate": False,
         "stale": False,
+        "toolchains": [],
     }

@@ -46,7 +46,7 @@ async def test_products(script: Script, folder: Path) -> None:
     assert (outcome.status, outcome.fault) == (CompileStatus.OK, None)
     assert outcome.files[ProductKind.CODE_OBJECT].read_bytes() == DEVICE_CODE
     assert outcome.files[ProductKind.CODE_OBJECT].name == "kernel.gfx942.hsaco"
-    assert set(outcome.files) == set(ProductKind) - {ProductKind.RUNNER}
+    assert set(outcome.files) == set(ProductKind) - {ProductKind.RUNNER, ProductKind.LINE_TABLES}
     assert outcome.exports == ("k_1", "std")
     assert [Path(header).name for header in outcome.headers] == ["a b.h"]
     assert outcome.files[ProductKind.DEPENDENCIES].read_text().startswith("kernel.so: \\\n  /")

@@ -602,7 +602,7 @@ LOOKING = (
     ),
     command(
         "rank",
-        "Rank the instances of a kernel by predicted time, or any code objects by their main loops, without a GPU",
+        "Rank instances by predicted time, or code objects, without a GPU",
         named("kernels", "kernels", "KERNEL|FILE", f"the name of a kernel; or files: {CODE_FILE}", nargs="+"),
         value("--shape", "SHAPE", f"of a KERNEL: {SHAPE}"),
         value("--kernel", "NAME", "of a FILE: only this kernel; a pattern for several"),

@@ -197,7 +197,7 @@ def lacking_parameters(
 def lacking_arch(arch: str, header: str, text: HeaderText, folder: str) -> str:
     """Why headers have nothing for an arch; empty if they have. `header` is one of `ARCH_HEADERS`."""
     macro = arch.partition(":")[0].replace("-", "_")
-    if macro in text.archs:
+    if macro in text.archs or not text.archs:  # one that names none may leave them to another header
         return ""
     family = macro[:-2]
     known = sorted(one for one in text.archs if len(one) == len(macro) and one.startswith(family))
