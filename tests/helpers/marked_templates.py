@@ -47,6 +47,8 @@ WORDS = builtin_words(
         word("arg_name", "tensor", doc="The C argument."),
         word("template_argument", "name", "value=none"),
         word("unsupported", "message", "*keys"),
+        word("has_feature", "name"),
+        word("need_feature", "name", "*keys"),
         *(word(name, "tensor") for name in ("dtype", "layout", "ptr", "abi_type", "check_not_null")),
         *(word(name, 'family="hip"') for name in ("header", "globals")),
         *(word(name) for name in ("size_args", "runtime_args", "size", "stride")),

@@ -23,6 +23,7 @@ TOOLCHAIN = cast(
         link_arguments=("-L/rocm/lib", "-Wl,--allow-shlib-undefined"),
         environment={"HIP_PLATFORM": "amd"},
         identity="1",
+        unknown_flags=(),
     ),
 )
 

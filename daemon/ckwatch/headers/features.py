@@ -91,7 +91,7 @@ FEATURES: Mapping[str, Feature] = {
     },
     "stream-k": Feature(
         f"{_GEMM}kernel/streamk_gemm_tile_partitioner.hpp",
-        "StreamKTilePartitioner_v2",
+        word="StreamKTilePartitioner_v2",  # declared there, and defined for each kind
         since=OLDER,
     ),
     **{

@@ -23,7 +23,7 @@ from ckwatch.system.user_files import read_file
 
 _MANIFEST = "share/therock/therock_manifest.json"
 WHEELS = "_rocm_sdk_devel"
-WHEEL_HINT = "`pip install 'rocm[devel]'` and `rocm-sdk init` unpack them into _rocm_sdk_devel"
+WHEEL_HINT = "the extra `devel` of the package rocm, and `rocm-sdk init`, unpack them into _rocm_sdk_devel"
 
 
 @dataclass(frozen=True, slots=True)
