@@ -205,6 +205,8 @@ class RenderFacts:
     """A sweep makes the unit, and an instance rule refuses it; then it is not `ok`."""
     lacks: str = ""
     """The headers that the text includes and the compiler does not have, and how to get them: it is checked only."""
+    headers: frozenset[str] = frozenset()
+    """Those of `reads` that are no templates."""
 
 
 @dataclass(frozen=True, slots=True)

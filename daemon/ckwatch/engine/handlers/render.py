@@ -144,6 +144,7 @@ class RenderHandler:
             "" if text is None else text.symbol,
             outcome.skipped,
             "" if text is None else await self._lacking(workspace, effect.unit, text),
+            frozenset(map(intern, outcome.headers)) if outcome.headers else NOTHING,
         )
         return RenderFinished(effect.work, facts, at=time.time())
 
@@ -200,7 +201,7 @@ class RenderHandler:
         """The render of a unit as its view has it now, before other renders and without any checks: a person waits."""
         facts, kept = unit.render.facts, self.text_cache.get(unit.key, unit.input.generation)
         if kept is not None and facts is not None and unit.phase not in (Phase.WAITING, Phase.RENDERING):
-            return RenderOutcome(kept, facts.diagnostics, facts.reads, facts.missed)
+            return RenderOutcome(kept, facts.diagnostics, facts.reads, facts.missed, headers=facts.headers)
         overlays = dict(state.views[unit.key.scope].overlays)
         workspace = self._view_loader.workspace(unit.key.scope)
         return await self.unchecked(workspace, unit.unit, overlays, RenderPriority.LOOKED_AT)

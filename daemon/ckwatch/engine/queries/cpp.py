@@ -303,7 +303,7 @@ class CppQueries:
         request = compile_request(self._view_loader.workspace(unit.key.scope), given, rendered)
         source = await to_thread.run_sync(RenderedSource, rendered.text, rendered.source_map)
         digest = await to_thread.run_sync(text_digest, rendered.text)
-        made = UnitSource(unit.input, generation, source, outcome.read, digest, request, given, overlays)
+        made = UnitSource(unit.input, generation, source, outcome.templates, digest, request, given, overlays)
         self._sources[unit.key] = made
         self._sources.move_to_end(unit.key)
         while len(self._sources) > SOURCES_KEPT:
