@@ -25,21 +25,8 @@ RESERVED = frozenset(
     (
         *("def_kernel", "get_signature", "arg_name", "ptr", "dtype", "abi_type", "layout", "size", "stride"),
         *("contiguous_stride", "check_not_null", "size_args", "runtime_args", "header", "headers", "globals"),
-        *(
-            "template_argument",
-            "has_feature",
-            "need_feature",
-            "unsupported",
-            "kernel_name",
-            "gfx9_threads_per_warp",
-            "kernel",
-            "operation",
-            "parameters",
-            "arch",
-            "input_reorder",
-            "KERNEL_NAME",
-            "DEVICE_CODE_NAME",
-        ),
+        *("template_argument", "has_feature", "need_feature", "unsupported", "kernel_name", "gfx9_threads_per_warp"),
+        *("kernel", "operation", "parameters", "arch", "input_reorder", "KERNEL_NAME", "DEVICE_CODE_NAME"),
         *("range", "dict", "lipsum", "cycler", "joiner", "namespace", "loop", "self", "super", "caller", "varargs"),
         *("true", "false", "none", "True", "False", "None", "and", "or", "not", "in", "is", "if", "else", "for"),
     )

@@ -54,7 +54,7 @@ Part = list[Any] | dict[str, Any] | str
 
 
 class AnswerBook:
-    """What the commands of a session printed, whole, by the numbers of the answers that show parts of it."""
+    """The whole output of a session's commands, by the numbers of the answers that show parts of it."""
 
     def __init__(self) -> None:
         self._documents: dict[int, list[Any]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ckwatch.model.amounts import count, duration
+from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
 
 
@@ -32,8 +32,3 @@ class SessionBudget:
         self.compiles = max(0, self.compiles - compiles)
         self.verifications = max(0, self.verifications - verifications)
         self.seconds -= seconds
-
-    def left(self) -> str:
-        """What is left, in words."""
-        time = duration(max(0.0, self.seconds))
-        return f"{count(self.compiles, 'compile')}, {count(self.verifications, 'verification')}, {time} of work"

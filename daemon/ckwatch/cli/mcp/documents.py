@@ -36,7 +36,7 @@ Bring the kernel in {source} into this workspace.
 
 
 def documented(code: str) -> str:
-    """What the documentation says about a diagnostic's code. Raises CkwatchError for one that it does not know."""
+    """The documentation of a diagnostic's code. Raises CkwatchError for one that it does not know."""
     found = explanation(code, _page)
     if found:
         return found
