@@ -164,6 +164,14 @@ def test_a_public_class_has_a_name_of_its_own() -> None:
     assert several == {}
 
 
+def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
+    begins = re.compile(r'^\s*r?"""(?:What|Whether|Where)\b', re.MULTILINE)
+    for package in (DAEMON, LSP, WEB):
+        for path in package.rglob("*.py"):
+            found = begins.search(path.read_text())
+            assert found is None, f"{path}: {found and found[0].strip()}"
+
+
 def test_only_the_wire_defines_what_crosses_the_socket() -> None:
     """`ckwatch.wire.schema.Value` is the base of it all."""
     wrong = [

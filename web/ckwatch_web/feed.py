@@ -121,7 +121,7 @@ class UnitRow:
     verification_fresh: bool = False
     """True if the verification, if there is one, is of the present artifact."""
     toolchains: str = ""
-    """What there is to say of other toolchains."""
+    """Results with other toolchains."""
 
     @property
     def state(self) -> str:

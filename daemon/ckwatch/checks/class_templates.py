@@ -32,8 +32,8 @@ def declared_templates(texts: Iterable[str], names: Iterable[str]) -> dict[str, 
 def rewritten_uses(
     code: str, before: Mapping[str, tuple[CkParameter, ...]], after: Mapping[str, tuple[CkParameter, ...]]
 ) -> list[str]:
-    """What a masked text has to say instead of its uses of templates whose parameters are others after than before, in
-    a sentence for each; nothing where the arguments that it gives mean the same."""
+    """Replacements in a masked text for its uses of templates whose parameters are others after than before, a
+    sentence for each; nothing where the arguments that it gives mean the same."""
     found: dict[str, None] = {}
     for use in _USE.finditer(code):
         name, end = use[1], closing(code, use.end() - 1)

@@ -1,4 +1,4 @@
-"""What a rendered unit needs of Composable Kernel's headers and they do not have: its arch, a header, a feature that a
+"""Needs of a rendered unit that Composable Kernel's headers do not meet: its arch, a header, a feature that a
 template needs, or a template parameter of a device operation.
 
 Each is one sentence, and the first one is all that is said of a unit: whatever rules and compilers would say follows.

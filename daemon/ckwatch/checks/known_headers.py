@@ -39,7 +39,7 @@ _HIP: Mapping[str, str] = {
     "texture_types.h": "hip/texture_types.h",
     "vector_types.h": "hip/hip_vector_types.h",
 }
-"""What HIP has instead of a header or folder of CUDA's."""
+"""HIP's counterparts of a header or folder of CUDA's."""
 
 _OF_LIBRARY: Mapping[str, tuple[str, str]] = {
     "cub/": ("hipcub", ""),
@@ -71,7 +71,7 @@ _TORCH = frozenset({"torch/", "ATen/", "c10/", "caffe2/", "pybind11/"})
 
 
 def header_advice(name: str, is_there: Callable[[str], bool]) -> str | None:
-    """What to do about a header that was included under `name` and not found, to be read behind a colon.
+    """Advice about a header that was included under `name` and not found, to be read behind a colon.
 
     `is_there(header)` tells if a ROCm has a library's main header: then another one of it has a wrong name, which is
     the compiler's to say, as of any header that is not known: None.

@@ -103,7 +103,7 @@ def display_path(path: str, root: str | None) -> str:
 
 
 def _fix_text(fix: Fix, path: str, root: str | None) -> str:
-    """What to change; `path` is the file of the diagnostic, which need not be named again."""
+    """The change to make; `path` is the file of the diagnostic, which need not be named again."""
     span = fix.span
     place = f"{span.start}" if span.path == path else f"{display_path(span.path, root)}:{span.start}"
     if not fix.text:

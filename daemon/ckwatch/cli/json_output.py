@@ -458,7 +458,7 @@ OUTPUT: dict[str, tuple[type, ...]] = {
     "profile": (
         _answer(
             "ProfiledUnit",
-            """Where the work of a unit's kernels goes, counted on an emulator. Lines count from zero. `changes`: what
+            """The work of a unit's kernels by place, counted on an emulator. Lines count from zero. `changes`: what
             is different from `against`; empty without `--against`, and where no earlier profile is kept. `worst`: of an
             instruction, its worst request.""",
             UnitProfile,

@@ -27,7 +27,7 @@ INDENT = "  "
 _RIGHT = frozenset(range(len(PROFILE_COLUMNS) - 1))
 
 EARLIER = {"previous": "the previous build", "baseline": "the baseline"}
-"""What `--against` may name besides units; of a baseline also `baseline:NAME`."""
+"""Names that `--against` takes besides units; of a baseline also `baseline:NAME`."""
 
 NOT_TIMES = "counts are exact for what was executed, and no times"
 

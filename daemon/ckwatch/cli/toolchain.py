@@ -180,7 +180,8 @@ def _release(version: str | None) -> CkRelease:
 def _where_libraries_go(
     options: argparse.Namespace, choice: ToolchainChoice | None, part: str | None
 ) -> tuple[str | None, str]:
-    """What to install before libraries are added to the private toolchain, and what to say where another ROCm is used.
+    """The packages to install before libraries are added to the private toolchain, and a note where another ROCm is
+    used.
 
     Raises `ToolchainError` where a ROCm is used that ckwatch has not installed, and there is none that it has.
     """

@@ -356,7 +356,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
             return [line.result async for line in lines if line.result is not None]
 
     async def upgrade(self, *patterns: str, to: str, verify: bool = True) -> list[UnitChange]:
-        """What would change for units with another toolchain, in the order of the kernel files; as `upgrading`, and
+        """The changes that another toolchain would make to units, in the order of the kernel files; as `upgrading`, and
         waits. `ckwatch.wire.unit_changes.change_summary` sums up."""
         async with self.upgrading(*patterns, to=to, verify=verify) as lines:
             found = {line.change.unit: line.change async for line in lines if line.change is not None}

@@ -47,8 +47,9 @@ Beside = Callable[[str], bytes | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TritonMetadata:
-    """What Triton's JSON beside a code object says: `shared_bytes` of LDS are given to it at its launch, of `num_warps`
-    waves. `arguments` are name and type of those that its function has in the `.ttgir` (`x_ptr`, `*f32`)."""
+    """Facts from Triton's JSON beside a code object: `shared_bytes` of LDS are given to it at its launch, of
+    `num_warps` waves. `arguments` are name and type of those that its function has in the `.ttgir` (`x_ptr`,
+    `*f32`)."""
 
     name: str
     num_warps: int

@@ -1,4 +1,4 @@
-"""What ncu counted on a device, in the form of a profile that an emulator counts: exact, and no times.
+"""Counts of ncu on a device, in the form of a profile that an emulator counts: exact, and no times.
 
 A warp is a wave of 32 lanes, a sector of 32 bytes a cache line, and a wavefront of shared memory a turn of LDS. `waits`
 are samples of warps by what they waited for; all others are counts of executed instructions.

@@ -1,4 +1,4 @@
-"""What keeps a kernel from more registers or more waves, and which change of its source may help.
+"""Limits that keep a kernel from more registers or more waves, and which change of its source may help.
 
 LLVM gives a kernel as many registers as still let the largest workgroup that it allows run, so that a kernel which may
 be launched with 1,024 threads spills long before one of 256 does. Which change helps is only supposed here

@@ -19,7 +19,7 @@ NOT_RANKED = (
     "how often a loop runs, what lies before and behind it, and other loops of the kernel",
     "how many workgroups a launch has, and whether kernels compute the same",
 )
-"""What a ranking of loops leaves out."""
+"""Loops that a ranking leaves out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What is different between two profiles, line by line."""
+"""Differences between two profiles, line by line."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def changes_of(
 
 
 def moved_lines(before: Mapping[str, str], after: Mapping[str, str]) -> Callable[[LineKey], LineKey | None]:
-    """Where lines of earlier texts (by path) are in the later ones: a changed line that takes the place of another is
+    """Places of lines of earlier texts (by path) in the later ones: a changed line that takes the place of another is
     the same. Lines of files without a text stay."""
     places = {path: _moved(text, after[path]) for path, text in before.items() if path in after}
 

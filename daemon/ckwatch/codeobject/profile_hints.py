@@ -1,4 +1,4 @@
-"""What a profile says is clearly lost at a line: conflicts of LDS, cache lines of which little is used, idle lanes.
+"""Clear losses at a line of a profile: conflicts of LDS, cache lines of which little is used, idle lanes.
 
 A loss is counted in slots: an issue of an instruction is one, and so is each further turn of LDS and each further cache
 line. It ranks lines; it is no time.

@@ -54,7 +54,7 @@ class ScratchUse:
 
 
 def scratch_use(function: DisassembledFunction, frames: Mapping[int, CallChain], texts: SourceTexts) -> ScratchUse:
-    """What a kernel without spills has in scratch, as far as the texts show it."""
+    """The contents of scratch of a kernel without spills, as far as the texts show it."""
     code = masked(texts.text)
     arrays: dict[int, list[ArrayAccess]] = {}
     lanes: set[int] = set()

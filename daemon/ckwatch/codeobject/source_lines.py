@@ -89,7 +89,7 @@ def call_chains_of(printed: str, expand: Callable[[str], str] = str) -> dict[int
 
 
 def _told_addresses(printed: str) -> Iterator[str]:
-    """What is said of each address, one after the other: no call goes through megabytes."""
+    """The facts about each address, one after the other: no call goes through megabytes."""
     begin = printed.find(_ADDRESS_BEGIN)
     while begin >= 0:
         end = printed.find(_ADDRESS_BEGIN, begin + 1)

@@ -123,7 +123,7 @@ class OtherToolchain:
 
 @dataclass(frozen=True, slots=True)
 class ToolchainPolicy:
-    """What units are checked with in the background."""
+    """The toolchains that units are checked with in the background."""
 
     others: tuple[OtherToolchain, ...] = ()
     """Those of `[toolchain] also` that are there."""

@@ -266,7 +266,7 @@ class State:
     advice: bool = True
     """Find out why kernels use scratch or have few waves."""
     toolchains: events.ToolchainPolicy = field(default_factory=events.ToolchainPolicy)
-    """What units are checked with besides."""
+    """The toolchains that units are checked with besides."""
 
     # From earlier runs of the daemon, by unit id.
     remembered: Mapping[str, events.RememberedUnit] = field(default_factory=dict)

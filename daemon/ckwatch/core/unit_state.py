@@ -209,7 +209,7 @@ class ToolchainState:
     results: Mapping[str, events.CheckWithFacts] = field(default_factory=lambda: NO_CHECKS)
     """The last one with each toolchain, by its name, of the present text or an earlier one."""
     requested: dict[str, ToolchainRequest] = field(default_factory=dict)
-    """What is to be done, by the toolchain's name."""
+    """The work to do, by the toolchain's name."""
     work: events.Work | None = None
     """The running check."""
     serving: ToolchainRequest | None = None

@@ -24,7 +24,7 @@ class WorkspaceToolchains:
     """That of the last load."""
 
     def policy_of(self, workspace: Workspace, diagnostics: list[Diagnostic], *, anew: bool) -> ToolchainPolicy:
-        """What to check units with besides; names that mean nothing are reported at their places."""
+        """The toolchains to check units with besides; names that mean nothing are reported at their places."""
         if anew:
             self._found.clear()
         main = self._tools.compiler

@@ -44,7 +44,7 @@ _HEADERS_SINCE: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What a header has: the class template `name`, which takes the template parameters `takes` in this order,
+    """A declaration in a header: the class template `name`, which takes the template parameters `takes` in this order,
     or a `word` in its code. `since` says what is known to have it. `usual`: Composable Kernel 1.2.0 has it, which is
     the answer where there are no headers to ask.
     """
@@ -135,12 +135,13 @@ FEATURES: Mapping[str, Feature] = {
     },
     "tf32": Feature("ck/utility/data_type.hpp", word="tf32_t"),
 }
-"""What templates may ask for. A name is about the CK Tile where its header is of `ck_tile/`."""
+"""Features that templates may ask for. A name is about the CK Tile where its header is of `ck_tile/`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureAnswer:
-    """Whether headers have a feature. `lacking` is why they do not and what does, in one sentence; empty if they do."""
+    """An answer about a feature of headers. `lacking` is why they do not have it and what does, in one sentence; empty
+    if they do."""
 
     has: bool
     lacking: str = ""
@@ -152,7 +153,7 @@ FindFolder = Callable[[str], str | None]
 
 
 def answer(feature: Feature, text_of: FindText, folder_of: FindFolder) -> FeatureAnswer:
-    """Whether the headers that `text_of` gives have the feature."""
+    """Return whether the headers that `text_of` gives have the feature."""
     folder = folder_of(ANCHORS[library_of(feature.header)])
     if folder is None:
         return FeatureAnswer(feature.usual)

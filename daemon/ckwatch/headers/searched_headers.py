@@ -55,7 +55,7 @@ class SearchedHeaders:
         return None
 
     def feature(self, name: str) -> FeatureAnswer:
-        """Whether the headers have a feature. Raises KeyError for a name that is none's."""
+        """Return whether the headers have a feature. Raises KeyError for a name that is none's."""
         return answer(FEATURES[name], self.text, self.folder_of)
 
 

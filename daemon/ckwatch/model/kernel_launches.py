@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class ArgumentKind(StrEnum):
-    """What a kernel gets for an argument: the address of a buffer, a value, or a null pointer."""
+    """The value that a kernel gets for an argument: the address of a buffer, a value, or a null pointer."""
 
     BUFFER = "buffer"
     VALUE = "value"

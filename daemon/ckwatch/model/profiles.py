@@ -1,4 +1,4 @@
-"""Where a kernel's work goes, line by line: counts of what an emulator executed. They are exact, and no times."""
+"""Profiles of kernels, line by line: counts of what an emulator executed. They are exact, and no times."""
 
 from __future__ import annotations
 

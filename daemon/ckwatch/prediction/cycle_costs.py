@@ -1,4 +1,4 @@
-"""What instructions cost on an arch, in clocks: the constants of `wait_and_issue`, each with its source.
+"""Costs of instructions on an arch, in clocks: the constants of `wait_and_issue`, each with its source.
 
 Sources, by the names that are used below:
 

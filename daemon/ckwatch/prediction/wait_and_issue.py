@@ -1,4 +1,4 @@
-"""Where the cycles of a kernel go, instruction by instruction: an estimate from counts, for ranking lines.
+"""The cycles of a kernel, instruction by instruction: an estimate from counts, for ranking lines.
 
 A wave of the kernel is walked through, block by block in the order of control flow, and goes on when it can: an issue
 takes its clocks, then it waits for what the next instruction needs.

@@ -92,7 +92,7 @@ class UnitQuestions:
     def profile(
         self, unit: UnitName, shape: Name | None = None, *, lines: bool = True, against: Name | None = None
     ) -> UnitProfile:
-        """Where the work of a unit's artifact goes: issues, lanes, cache lines and LDS conflicts by line, instruction,
+        """The work of a unit's artifact by place: issues, lanes, cache lines and LDS conflicts by line, instruction,
         loop and function, counted on an emulator.
 
         `shape`: a name, or sizes (`M=64,N=64,K=128`); the kernel file's first without. `lines`: as those of `isa`.

@@ -1,4 +1,4 @@
-"""What the emulator counts of each instruction: the rules that it gets, and its counts as values."""
+"""Counts of each instruction on the emulator: the rules that it gets, and its counts as values."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class UnitDeviceProfile(Value):
 
 
 class UnitProfile(Value):
-    """Where the work of a unit's artifact goes, by instructions that were counted on `device` (`emulated:gfx942`), not
+    """The work of a unit's artifact by place, in instructions that were counted on `device` (`emulated:gfx942`), not
     timed. `shape`: its sizes, `shape_name` what it is called. `executed`: instructions of all kernels. `kernels`: in
     the order of their launches, without helpers of CK's. `hints`: what is clearly lost, the largest losses first.
     `failure`: why the launch did not end as it should, then counts are of a part of it. `changes`: what is different

@@ -1,4 +1,4 @@
-"""What differs between two states of units: two toolchains, or two commits. Times are predictions, never measured."""
+"""Differences between two states of units: two toolchains, or two commits. Times are predictions, never measured."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SUMMED = (
 
 
 class ChangeVerdict(StrEnum):
-    """What became of a unit, the worst first."""
+    """The outcome of a change for a unit, the worst first."""
 
     BROKEN = "broken"
     WRONG = "wrong"

@@ -1,4 +1,4 @@
-"""Where the work of a template's active unit goes, at the lines of the template: hints, heat, and what is clearly lost.
+"""The work of a template's active unit at the lines of the template: hints, heat, and what is clearly lost.
 
 A profile is counted on an emulator, which takes seconds: it is requested when a unit has a new artifact, and shown once
 it is there. While the text is edited the last one stays, marked stale, at the lines to which its own have moved.

@@ -1,4 +1,4 @@
-"""What a profile shows at the lines of a template: hints, how hot each line is, hovers, and a summary.
+"""Notes of a profile at the lines of a template: hints, how hot each line is, hovers, and a summary.
 
 A profile of a large kernel has ten thousand instructions: `template_profile` looks at them once, in a thread.
 """

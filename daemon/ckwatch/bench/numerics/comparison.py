@@ -96,8 +96,8 @@ class ExpectedOutput:
 
     @property
     def allowance(self) -> tuple[float, float, float, float]:
-        """What a result may be off, relatively, absolutely and in units of the last place, and the root mean square of
-        all errors of a whole output."""
+        """The most that a result may be off, relatively, absolutely and in units of the last place, and the root mean
+        square of all errors of a whole output."""
         mean = max(self._mean_allowed, self._mean_of(self._counts))
         return self._relative, self._absolute, self._ulp, mean
 

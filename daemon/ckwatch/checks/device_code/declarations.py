@@ -1,4 +1,4 @@
-"""Where a text declares kernels, and what bounds the registers that each may have.
+"""Declarations of kernels in a text, and the bounds of the registers that each may have.
 
 A kernel may have as many registers as still let the largest workgroup that it allows run: 1,024 threads unless
 `__launch_bounds__` or `amdgpu_flat_work_group_size` say fewer ("Function Attributes" in LLVM's AMDGPUUsage). The second

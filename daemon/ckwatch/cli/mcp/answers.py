@@ -26,7 +26,7 @@ _TOKEN = re.compile(r"[A-Za-z]{1,6}|\d{1,3}|[^\sA-Za-z\d]{1,2}|\s+")
 six letters, numbers to three digits."""
 
 _CAPS = ((1 << 20, 1 << 20), (50, 2000), (20, 1000), (10, 600), (5, 400), (3, 300), (1, 200), (0, 100))
-"""What is tried in turn: the most elements of a list inside a line, and the most characters of a text."""
+"""Limits that are tried in turn: the most elements of a list inside a line, and the most characters of a text."""
 
 
 class Cut(BaseModel):
@@ -50,7 +50,7 @@ class Answer(BaseModel):
 
 
 Part = list[Any] | dict[str, Any] | str
-"""What can be cut: a list, a table or record, a text."""
+"""Values that can be cut: a list, a table or record, a text."""
 
 
 class AnswerBook:

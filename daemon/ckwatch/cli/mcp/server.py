@@ -50,7 +50,7 @@ WORKS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent
 
 
 class AgentSession:
-    """What one assistant may do in a workspace, and has asked so far."""
+    """The limits of one assistant in a workspace, and what it has asked so far."""
 
     def __init__(self, client: Client, budget: SessionBudget, *, allow_changes: bool) -> None:
         self.client = client

@@ -41,7 +41,7 @@ _CALLED = {
     "nccl": "rccl",
     **dict.fromkeys(("roctracer", "nvtx"), "roctx"),
 }
-"""What others call a library."""
+"""Other names of a library."""
 
 
 def chosen_libraries(words: Iterable[str]) -> tuple[RocmLibrary, ...]:

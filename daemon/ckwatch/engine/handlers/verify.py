@@ -135,7 +135,7 @@ class VerifyRunner:
     """By unit, the shape that it was profiled on last."""
     _counts: dict[_CountKey, LaunchCounted] = field(default_factory=dict, init=False)
     _coming: dict[_CountKey, anyio.Event] = field(default_factory=dict, init=False)
-    """What a verification counts."""
+    """The counts that a verification takes."""
     on_stage: Callable[[str, str], None] = field(default=lambda _unit, _stage: None, init=False)
 
     @property

@@ -1,4 +1,4 @@
-"""What another toolchain would change: units are built with it and with the present one, and compared.
+"""The changes that another toolchain would make: units are built with it and with the present one, and compared.
 
 Nothing of it is a unit's state or in the history: what is compiled, analyzed and verified goes to the store by its
 keys, so that it is there after the upgrade.
@@ -233,7 +233,7 @@ class UpgradeQuery:
 
 
 def _rewrites(text: str, before: HeaderFacts, after: HeaderFacts) -> list[str]:
-    """What a text has to say where templates in headers have other parameters than before. Blocks; call from a worker
+    """Replacements in a text where templates in headers have other parameters than before. Blocks; call from a worker
     thread."""
     code = masked(text)
     names = used_templates(code)
