@@ -12,6 +12,7 @@ import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver.context import Context
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
@@ -21,6 +22,7 @@ from ckwatch.cli.mcp.budget import SessionBudget
 from ckwatch.cli.mcp.commands import Line, run_command
 from ckwatch.cli.mcp.documents import add_documents, documented
 from ckwatch.cli.mcp.edits import Edits, Replacement
+from ckwatch.cli.mcp.exact_tool import exact_tool
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.version import __version__
@@ -294,13 +296,14 @@ class Tools:
 
 def make_server(session: AgentSession) -> MCPServer:
     """A server for one assistant."""
-    server: MCPServer = MCPServer("ckwatch", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
     tools = Tools(session)
     reading: tuple[Callable[..., Any], ...] = (tools.workspace, tools.check, tools.inspect, tools.rank, tools.explain)
     working: tuple[Callable[..., Any], ...] = (tools.build, tools.verify, tools.profile, tools.tune)
-    for hints, of_a_kind in ((READS, reading), (WORKS, working), (EDITS, (tools.edit,))):
-        for tool in of_a_kind:
-            server.add_tool(tool, annotations=hints)
+    kinds = ((READS, reading), (WORKS, working), (EDITS, (tools.edit,)))
+    exact: list[Tool] = [exact_tool(tool, hints) for hints, of_a_kind in kinds for tool in of_a_kind]
+    server: MCPServer = MCPServer(
+        "ckwatch", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR", tools=exact
+    )
     add_documents(server, session.client)
     return server
 
