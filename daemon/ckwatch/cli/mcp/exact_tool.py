@@ -10,7 +10,7 @@ from mcp.server.mcpserver.context import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
-from pydantic import ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
 
@@ -28,11 +28,15 @@ class ExactTool(Tool):
         return await super().run(arguments, context, convert_result)
 
 
-def exact_tool(function: Callable[..., Any], annotations: ToolAnnotations) -> ExactTool:
+class _NothingElse(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+def exact_tool(function: Callable[..., Any], annotations: ToolAnnotations) -> Tool:
     """A tool that calls `function`, with its parameters as arguments and its docstring as description."""
     tool = ExactTool.from_function(function, annotations=annotations)
     open_model = tool.fn_metadata.arg_model
-    closed = type(open_model.__name__, (open_model,), {"model_config": ConfigDict(extra="forbid"), "__doc__": None})
+    closed = create_model(open_model.__name__, __base__=(_NothingElse, open_model))
     metadata = tool.fn_metadata.model_copy(update={"arg_model": closed})
     return tool.model_copy(update={"fn_metadata": metadata, "parameters": closed.model_json_schema(by_alias=True)})
 
