@@ -151,6 +151,7 @@ def test_units(
         ["list"],
         ["render", "k/one"],
         ["explain", "k/one"],
+        ["explain", "rule/m-per-block"],
         ["inspect", "k/one"],
         ["inspect", "k/one", "--isa", "--no-lines"],
         ["inspect", "--calibration"],
@@ -174,6 +175,7 @@ def test_units(
     reader.run("explain", "k/one", "--time", status=1)
     assert reader.seen == {
         *("BuildStarted", "BuiltUnit", "FileWritten", "BuildSummary", "UnitList", "RenderedUnit", "ExplainedUnit"),
+        "ExplainedCode",
         *("InspectedUnit", "UnitListing", "CalibrationReport", "RankedPredictions", "ExportedModule", "DiagnosticLine"),
         *("AutotunedModule", "InspectedFile", "RankedFiles"),
     }

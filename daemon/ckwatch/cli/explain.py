@@ -1,4 +1,5 @@
-"""`ckwatch explain UNIT`: what a unit depends on, why it is in its state, and where compile time goes (`--time`)."""
+"""`ckwatch explain UNIT|CODE`: what a unit depends on, why it is in its state, and where compile time goes (`--time`);
+or the documentation of a diagnostic's code."""
 
 from __future__ import annotations
 
@@ -7,6 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from anyio import to_thread
+
+from ckwatch.cli.code_documentation import documented, is_code
 from ckwatch.cli.diagnostic_text import display_path
 from ckwatch.cli.output import Output
 from ckwatch.cli.render import shell_line
@@ -106,7 +110,15 @@ class ExplainedState:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Print the story of one unit, or where its compile time goes; 1 when the unit has errors."""
+    """Print the story of one unit, or where its compile time goes, or what a code means; 1 when the unit has errors."""
+    if is_code(options.unit):
+        output = Output(options)
+        text = await to_thread.run_sync(documented, options.unit)
+        if output.json:
+            output.answer(code=options.unit, text=text)
+        else:
+            output.text(text)
+        return 0
     target = None if options.trace is None else options.trace.absolute()
     async with asking(options) as client:
         unit = await one_unit(client, options.unit)

@@ -430,6 +430,7 @@ OUTPUT: dict[str, tuple[type, ...]] = {
             templates=dict[str, str], missed=tuple[str, ...], symbol=str | None, figures=Figures | None,
             cause=tuple[Cause, ...], diagnostics=tuple[Diagnostic, ...], time=CompileTime | None,
         ),
+        _answer("ExplainedCode", "The documentation of a diagnostic's code, in Markdown.", code=str, text=str),
     ),
     "inspect": (
         _answer(

@@ -547,8 +547,8 @@ BUILDING = (
 LOOKING = (
     command(
         "explain",
-        "Explain what a unit depends on, and why it is in its state",
-        ONE_UNIT,
+        "Explain why a unit is in its state, or a diagnostic's code",
+        named("units", "unit", "UNIT|CODE", f"{UNIT}; or a diagnostic's code, such as rule/m-per-block"),
         JSON,
         flag("--time", "compile it, and show where the compile time goes"),
         value("--trace", "FILE", "like --time, and write clang's trace to FILE for chrome://tracing", type=Path),

@@ -122,6 +122,7 @@ async def test_ten_tools_that_say_what_they_take(bench: Bench) -> None:
         for tool in tools:
             assert tool.description
             assert tool.input_schema["properties"]
+            assert tool.input_schema["additionalProperties"] is False
             assert tool.output_schema is not None
         prompts = {prompt.name for prompt in (await at_work.assistant.list_prompts()).prompts}
         assert prompts == {"make_this_kernel_faster", "bring_this_kernel_in"}
@@ -185,7 +186,19 @@ MISTAKES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("edit", {"path": "k.kernel.toml", "then": "discard"}, "has no edit"),
     ("check", {"more": "7:/lines@0"}, "no answer has more"),
     ("check", {"patterns": "k"}, "valid list"),
-    ("tune", {"kernel": "k", "minutes": 0}, "greater than 0"),
+    ("tune", {"kernel": "k", "minutes": 0}, "tune: minutes: input should be greater than 0"),
+    ("tune", {"kernel": "k"}, "tune: minutes is missing"),
+    (
+        "verify",
+        {"pattern": ["k"]},
+        "there is no argument pattern. did you mean patterns? It takes patterns, shapes, more",
+    ),
+    ("build", {"patterns": "k"}, "build: patterns: input should be a valid list"),
+    (
+        "edit",
+        {"path": "k.hip.j2", "replacements": [{"new": "x"}]},
+        "replacements.0.new: extra inputs are not permitted",
+    ),
 )
 
 

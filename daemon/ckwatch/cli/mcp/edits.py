@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from anyio import to_thread
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ckwatch.cli.output import write_file
 from ckwatch.model.errors import CkwatchError
@@ -28,12 +28,16 @@ Coordinate = Annotated[int, Field(ge=0)]
 class EditPlace(BaseModel):
     """A position in a text; lines and columns count from zero, in code points."""
 
+    model_config = ConfigDict(extra="forbid")
+
     line: Coordinate
     column: Coordinate
 
 
 class Replacement(BaseModel):
     """A change of a text: `old`, which stands there once, or the text from `start` to `end` becomes `text`."""
+
+    model_config = ConfigDict(extra="forbid")
 
     text: str
     old: str | None = None

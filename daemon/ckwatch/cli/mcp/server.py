@@ -19,8 +19,9 @@ from ckwatch.cli.command_words import KERNEL_END
 from ckwatch.cli.mcp.answers import Answer, AnswerBook
 from ckwatch.cli.mcp.budget import SessionBudget
 from ckwatch.cli.mcp.commands import Line, run_command
-from ckwatch.cli.mcp.documents import add_documents, documented
+from ckwatch.cli.mcp.documents import add_documents
 from ckwatch.cli.mcp.edits import Edits, Replacement
+from ckwatch.cli.mcp.exact_tool import exact_tool
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.version import __version__
@@ -263,13 +264,9 @@ class Tools:
     ) -> Reply:
         """Explain a diagnostic or an instance rule, with the place in Composable Kernel's headers that demands it; or a
         unit (`ckwatch explain`)."""
-        if more is None and code is not None:
-            async with self._session.asked():
-                text = await anyio.to_thread.run_sync(documented, code)
-                return _reply(self._session.book.answer(0, [{"code": code, "text": text}]))
-        if more is None and unit is None:
+        if more is None and (unit is None) is (code is None):
             raise ToolError("give `unit` or `code`")
-        return await self._session.run(context, more, ("explain", (), (unit or "",)))
+        return await self._session.run(context, more, ("explain", (), (code or unit or "",)))
 
     async def edit(
         self,
@@ -294,13 +291,14 @@ class Tools:
 
 def make_server(session: AgentSession) -> MCPServer:
     """A server for one assistant."""
-    server: MCPServer = MCPServer("ckwatch", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
     tools = Tools(session)
     reading: tuple[Callable[..., Any], ...] = (tools.workspace, tools.check, tools.inspect, tools.rank, tools.explain)
     working: tuple[Callable[..., Any], ...] = (tools.build, tools.verify, tools.profile, tools.tune)
-    for hints, of_a_kind in ((READS, reading), (WORKS, working), (EDITS, (tools.edit,))):
-        for tool in of_a_kind:
-            server.add_tool(tool, annotations=hints)
+    kinds = ((READS, reading), (WORKS, working), (EDITS, (tools.edit,)))
+    exact = [exact_tool(tool, hints) for hints, of_a_kind in kinds for tool in of_a_kind]
+    server: MCPServer = MCPServer(
+        "ckwatch", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR", tools=exact
+    )
     add_documents(server, session.client)
     return server
 

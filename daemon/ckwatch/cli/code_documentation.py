@@ -1,0 +1,32 @@
+"""The documentation of diagnostics' codes, as `ckwatch explain CODE` prints it."""
+
+from __future__ import annotations
+
+from ckwatch.checks.rules.reference import rules_page
+from ckwatch.model.documentation import explanation, page_of
+from ckwatch.model.errors import CkwatchError
+from ckwatch.system.documentation_files import read_page
+
+PAGES_URL = "https://ckwatch.github.io/ckwatch/"
+
+
+def is_code(word: str) -> bool:
+    """Return whether a word is a diagnostic's code (`rule/m-per-block`), and no unit or file."""
+    return "/" in word and "@" not in word and page_of(word) is not None
+
+
+def documented(code: str) -> str:
+    """The documentation of a code: its part of a page, in Markdown. Raises CkwatchError for one without."""
+    found = explanation(code, page_text)
+    if found:
+        return found
+    page = page_of(code)
+    if page is None or code.startswith("rule/"):
+        hint = "docs/rules.md has all rules" if code.startswith("rule/") else "a compiler's codes (clang/…) have none"
+        raise CkwatchError(f"no page explains '{code[:80]}'", hint)
+    return f"{PAGES_URL}{page.replace('.md', '/')}"
+
+
+def page_text(name: str) -> str | None:
+    """The text of a page of the documentation; None where there is none of the name. Blocks."""
+    return rules_page() if name.removesuffix(".md") == "rules" else read_page(name)
