@@ -18,6 +18,7 @@ import pytest
 from benches.daemon_bench import KERNEL, Bench, following
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.engine.answers import Daemon
+from ckwatch.headers.features import FEATURES
 from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
 from ckwatch.wire.cpp import CppAnswer, CppRequest
 from fakes.clangd_stand_in import ClangdStandIn
@@ -123,6 +124,19 @@ async def test_the_rendered_source_and_a_header(bench: CppBench) -> None:
         assert (said(header), header.digest) == ("Type: `h`", "")
         with pytest.raises(CkwatchError, match="cannot be read"):
             await hover(daemon, str(bench.header.with_name("none.h")), 0, 4, unit="k/one")
+
+
+async def test_a_header_that_a_template_asks_for_a_feature_is_a_header(bench: CppBench) -> None:
+    asked = FEATURES["gemm-CompV6"]
+    header = bench.header.parent / asked.header
+    header.parent.mkdir(parents=True)
+    header.write_text("int h;\n")
+    (bench.header.parent / "ck_tile/core.hpp").touch()
+    bench.write("templates/k.hip.j2", f"{TEXT}// {{{{ has_feature('gemm-CompV6') }}}}\n")
+    async with bench.asked() as daemon:
+        assert said(await hover(daemon, bench.template, 0, 5)) == "Type: `tile`"
+        answer = await hover(daemon, str(header), 0, 4, unit="k/one")
+        assert (said(answer), answer.digest) == ("Type: `h`", "")
 
 
 async def test_refusals_before_clangd_is_started(bench: CppBench) -> None:
