@@ -36,8 +36,8 @@ def consider(state: State, unit: UnitState) -> None:
     names = {one.name for one in policy.others}
     mended = now.policy != policy
     now.policy = policy
-    for name, one in tuple(now.results.items()):
-        if not (name in names or unit.holds(one)) or (mended and one.outcome is Outcome.FAULTED):
+    for name, known in tuple(now.results.items()):
+        if not (name in names or unit.holds(known)) or (mended and known.outcome is Outcome.FAULTED):
             now.results = {other: found for other, found in now.results.items() if other != name}
             state.graph.set_headers(unit.key, None, name)
     wanted = {name: request for name, request in now.requested.items() if request.requested}
