@@ -112,11 +112,6 @@ class QuickToolchain:
         return self.hipcc
 
     @property
-    def offload_bundler(self) -> Path:
-        """Never called."""
-        return self.hipcc
-
-    @property
     def include_folders(self) -> tuple[Path, ...]:
         """The folder of the headers."""
         return (self.include,)

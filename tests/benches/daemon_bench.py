@@ -84,7 +84,7 @@ class Bench:
         """Toolchains that are found where their folders are named."""
         script = folder / "hipcc"
         self.toolchain = BenchToolchain(
-            script, script, script, roots={"fake": self.header.parent}, include_folders=(self.header.parent,)
+            script, script, roots={"fake": self.header.parent}, include_folders=(self.header.parent,)
         )
         if make:
             self._make(script)

@@ -94,7 +94,7 @@ class IsaBench(Bench):
         fake = self.toolchain
         self.toolchain = Toolchain(  # type: ignore[assignment]  # a real one, of scripts
             source=ToolchainSource.INSTALLED, root=folder, hipcc=script, clang=script, clangxx=script,
-            offload_bundler=script, lld=script, readelf=script, objdump=tools / "llvm-objdump", mca=None,
+            lld=script, readelf=script, objdump=tools / "llvm-objdump", mca=None,
             device_libraries=folder, hip_include=folder, hip_library=None, ck=None, ck_tile=None,
             hip_arguments=fake.hip_arguments, cpp_arguments=(), link_arguments=fake.link_arguments, openmp=False,
             hip_version="0", clang_version="0 (fake)", rocm_version=None, identity="compiler 1",

@@ -38,7 +38,7 @@ def script(tmp_path: Path) -> Script:
         program = folder / "hipcc"
         program.write_text("#!/bin/sh\n" + text.replace("{folder}", str(folder)))
         program.chmod(0o755)
-        return FakeToolchain(program, program, program, roots={"fake": folder}, include_folders=(folder,))
+        return FakeToolchain(program, program, roots={"fake": folder}, include_folders=(folder,))
 
     return _script
 

@@ -11,9 +11,7 @@ from ckwatch.compile.flags import CPP_FLAGS, HIP_FLAGS, compile_flags, include_f
 from ckwatch.model.targets import Language
 from fakes.fake_compiler import FakeToolchain, request_with
 
-TOOLCHAIN = FakeToolchain(
-    Path("hipcc"), Path("clang++"), Path("bundler"), include_folders=(Path("/ck"), Path("/ck tile"))
-)
+TOOLCHAIN = FakeToolchain(Path("hipcc"), Path("clang++"), include_folders=(Path("/ck"), Path("/ck tile")))
 
 
 @pytest.mark.parametrize(
@@ -41,13 +39,13 @@ def test_own_flags_come_after_the_defaults() -> None:
 
 def test_an_old_compiler_gets_no_flag_that_it_does_not_know() -> None:
     unknown = ("--no-offload-compress", CLANG_DIAGNOSTIC_FLAGS[0])
-    flags = compile_flags(request_with(), FakeToolchain(Path("h"), Path("c"), Path("b"), unknown_flags=unknown))
+    flags = compile_flags(request_with(), FakeToolchain(Path("h"), Path("c"), unknown_flags=unknown))
     assert flags == [flag for flag in compile_flags(request_with(), TOOLCHAIN) if flag not in unknown]
 
 
 @pytest.mark.parametrize(("openmp", "expected"), [(True, "-fopenmp"), (False, "-fopenmp-simd")])
 def test_host(openmp: bool, expected: str) -> None:
-    toolchain = FakeToolchain(Path("h"), Path("c"), Path("b"), openmp=openmp)
+    toolchain = FakeToolchain(Path("h"), Path("c"), openmp=openmp)
     flags = compile_flags(request_with(language=Language.CPP, arch="host"), toolchain)
     assert flags[: len(CPP_FLAGS) + 1] == [*CPP_FLAGS, expected]
     assert not [flag for flag in flags if "offload" in flag or "amdgpu" in flag]

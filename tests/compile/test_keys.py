@@ -23,7 +23,7 @@ def test_flags_that_make_places_count(flag: str, expected: bool) -> None:
 
 
 def test_key_counts_each_part() -> None:
-    compiler = FakeToolchain(Path("hipcc"), Path("clang++"), Path("bundler"))
+    compiler = FakeToolchain(Path("hipcc"), Path("clang++"))
     request = replace(REQUEST, flags=("-O3", "-DA"), include_folders=(Path("/a"), Path("/b")))
 
     def key(more: str = "x", products: tuple[str, ...] = ("x", "y"), toolchain: str = "c", **changes: Any) -> str:

@@ -12,6 +12,7 @@ from ckwatch.model.kernels import Outcome, Unit
 from core.audience import Asked
 from core.disk import Disk, over
 from core.language import TOML, compile_text, kernel_units, render, same_result
+from core.workers import header_with
 
 
 def verify_fresh(state: State, disk: Disk, unread: set[str]) -> None:
@@ -54,7 +55,7 @@ def verify_rest(state: State, disk: Disk, clients: set[str], rested: dict[str, s
                 _verify_timed(state, seen)
             _verify_verified(state, seen)
             _verify_advised(state, seen)
-            _verify_toolchains(state, seen)
+            _verify_toolchains(state, seen, disk)
 
 
 def _verify_analyzed(unit: UnitState, broken: set[str]) -> None:
@@ -108,9 +109,20 @@ def _verify_advised(state: State, unit: UnitState) -> None:
         assert unit.has_placed_advice or now.given_up_artifact == built.artifact, f"{unit.key} was not looked into"
 
 
-def _verify_toolchains(state: State, unit: UnitState) -> None:
+def _verify_toolchains(state: State, unit: UnitState, disk: Disk) -> None:
     """Check that edited units are checked with all other toolchains, unless they were given up."""
     now, result = unit.toolchains, unit.present_result
+    for one in state.toolchains.others:
+        header, known = header_with(one.name), now.results.get(one.name)
+        if (
+            known is not None
+            and unit.holds(known)
+            and not known.problem
+            and not unit.demand.paused
+            and unit.key.scope == MAIN
+        ):
+            shown = f"{header} fails" in [found.message for found in known.diagnostics]
+            assert shown == (disk.files.get(header) == "fail"), f"{unit.key} missed a change of {header}"
     assert not now.requested, f"{unit.key} waits for ever to be checked with {list(now.requested)}"
     cared_for = unit.key.scope == MAIN and unit.input.last_edit and not unit.demand.paused
     if not cared_for or result is None or result.outcome is Outcome.FAULTED or now.given_up == unit.basis:

@@ -49,6 +49,20 @@ def test_dependents_of_change(
     assert graph().dependents_of_change(path, digest) == FileDependents(rerender, recompile)
 
 
+def test_headers_of_another_toolchain_concern_it_alone() -> None:
+    made = graph()
+    theirs = HeaderFacts("ck", {"/theirs/ck.hpp": "1", "/gemm.hpp": "1"})
+    made.set_headers(A, theirs, "old")
+    made.set_headers(B, theirs, "old")
+    assert made.dependents_of_change("/theirs/ck.hpp", "2") == FileDependents((), (), ((A, "old"), (B, "old")))
+    assert made.dependents_of_change("/gemm.hpp", "2") == FileDependents((), (A, B), ((A, "old"), (B, "old")))
+    assert (made.header_count(A), made.includers("/theirs/ck.hpp")) == (2, set())
+    made.remove(A)
+    made.set_headers(B, None, "old")
+    assert made.dependents_of_change("/gemm.hpp", "2") == FileDependents((), (B,))
+    assert "/theirs/ck.hpp" not in made.headers
+
+
 def test_an_unverified_unit_depends_on_any_change_until_it_is_rendered() -> None:
     made = graph()
     made.mark_unverified(A)

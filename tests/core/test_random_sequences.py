@@ -46,6 +46,7 @@ from ckwatch.core.state import State
 from ckwatch.model.gpu_specs import DeviceFacts
 from core.audience import CLIENTS
 from core.language import TOML
+from core.workers import header_with
 from core.world import World
 
 EXAMPLES = int(os.environ.get("CKWATCH_MACHINE_EXAMPLES", "80"))
@@ -54,7 +55,7 @@ STEPS = 40
 K1, K2, K3 = KERNELS = tuple(f"/ws/k{number}.kernel.toml" for number in (1, 2, 3))
 T1, T2, T3, M1, M2 = (f"/ws/templates/{name}" for name in ("t1.hip.j2", "t2.hip.j2", "t3.cpp.j2", "m1", "m2"))
 TEMPLATES = (T1, T2, T3, M1, M2, "/ws/over/m1")
-H1, H2, FIRST_H1 = HEADERS = ("/ck/h1", "/ck/h2", "/ck/first/h1")
+H1, H2, *_ = HEADERS = ("/ck/h1", "/ck/h2", "/ck/first/h1", header_with("old"))
 
 DEVICES = tuple(
     DeviceFacts(name=f"hip:{number}", description="test data", arch="gfx942", machine=machine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ckwatch.core.events import CheckWithDropped, CheckWithRequested, FocusChanged, MeasureRequested, WorkKind
 from ckwatch.model.kernels import Outcome
 from core.language import TOML
+from core.workers import header_with
 from core.workspace import K1, T1, A, B, C, built, unit
 from core.world import QUICK, World
 
@@ -136,3 +137,34 @@ def test_a_check_that_broke_down_is_not_repeated() -> None:
     assert checks(world.run()) == ["check-with k1/a old"]
     assert unit(world, B).toolchains.results["old"].problem == "the disk is full"
     assert not messages(world, B)
+
+
+def test_an_edited_header_of_a_toolchain_concerns_that_toolchain_alone() -> None:
+    world, _ = edited()
+    world.run()
+    world.save(header_with("old"), "fail")
+    log = world.run()
+    assert sorted(log) == checks(log) == ["check-with k1/a old", "check-with k1/b old"]
+    assert messages(world, A) == [("only with old: /old/ck fails", ("old",))]
+    world.save(header_with("old"), "token 1")
+    assert messages(world, A) == [("only with old: /old/ck fails", ("old",))], "until it is known better"
+    world.run()
+    assert not messages(world, A)
+
+
+def test_a_header_that_changes_during_a_check_makes_it_void() -> None:
+    world, _ = edited("settings 0\njobs 1\nalso old")
+    world.save(header_with("old"), "fail")
+    world.run()
+    assert outcomes(world, A) == {"old": Outcome.FAILED}
+
+
+def test_what_a_toolchain_could_not_do_is_tried_again_when_it_is_another() -> None:
+    world, _ = edited("settings 0\njobs 1\nalso old")
+    world.answer(world.find(WorkKind.CHECK_WITH, B), fault="it is gone")
+    world.run()
+    world.save(TOML, "settings 0\njobs 1")
+    world.run()
+    world.save(TOML, "settings 0\njobs 1\nalso old")
+    assert checks(world.run()) == ["check-with k1/b old"]
+    assert outcomes(world, B) == {"old": Outcome.CHECKED}

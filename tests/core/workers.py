@@ -36,6 +36,7 @@ from ckwatch.core.events import (
     CompileFacts,
     CompileFinished,
     FarmFailed,
+    HeaderFacts,
     LoadedWorkspace,
     LoadFinished,
     LookUpFinished,
@@ -88,6 +89,11 @@ class Outstanding:
     disputed: frozenset[str]
     workspace: LoadedWorkspace | None
     cancelled: bool = False
+
+
+def header_with(toolchain: str) -> str:
+    """The header that compiles with another toolchain read."""
+    return f"/{toolchain}/ck"
 
 
 class Workers:
@@ -183,16 +189,23 @@ class Workers:
         return found
 
     def with_toolchain(self, one: Outstanding, effect: CheckWith, read: Read) -> CheckWithFacts:
-        """The outcome of a check: a compiler whose name begins with `old` knows no token 7."""
+        """The outcome of a check: a compiler whose name begins with `old` knows no token 7, and each reads a header of
+        its own."""
         _, text = render(over(read, effect.overlays), effect.unit, effect.options)
         if text is None or one.workspace is None:
             return CheckWithFacts(Outcome.FAILED)
+        path = header_with(effect.toolchain.name)
+        header = read(path)
         made = compile_text(read, text, effect.unit, one.workspace.settings, effect.options)
         errors = tuple(found for found in made.diagnostics if found.severity is Severity.ERROR)
         if effect.toolchain.name.startswith("old") and "7" in text.tokens.split():
             errors = (*errors, Diagnostic(Severity.ERROR, Source.CLANG, "clang/x", "no member named '7'", text.place))
+        if header == "fail":
+            errors = (*errors, Diagnostic(Severity.ERROR, Source.CLANG, "clang/x", f"{path} fails", text.place))
         passed = Outcome.BUILT if effect.build else Outcome.CHECKED
-        return CheckWithFacts(Outcome.FAILED if errors else passed, errors)
+        reads = {path: header} if header is not None else {}
+        depends_on = HeaderFacts(f"{header}", reads, frozenset() if reads else frozenset({path}))
+        return CheckWithFacts(Outcome.FAILED if errors else passed, errors, depends_on=depends_on)
 
     def reported(self, one: Outstanding, effect: Check | Compile, read: Read) -> tuple[Diagnostic, ...]:
         """Return the errors that the compiler of the effect reports before its end."""

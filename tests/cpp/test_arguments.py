@@ -14,9 +14,7 @@ from ckwatch.cpp.arguments import CUDA_SUBSTITUTES, SIDES, clangd_arguments, cud
 from ckwatch.model.targets import Language
 from fakes.fake_compiler import FakeToolchain
 
-TOOLCHAIN = FakeToolchain(
-    Path("/rocm/hipcc"), Path("/rocm/clang++"), Path("/rocm/b"), include_folders=(Path("/ck/include"),)
-)
+TOOLCHAIN = FakeToolchain(Path("/rocm/hipcc"), Path("/rocm/clang++"), include_folders=(Path("/ck/include"),))
 NVCC = NvccToolchain("path", Path("/cuda/bin/nvcc"), Path("/usr/bin/g++"), "13", "g++ 14", None, "1")
 REQUEST = CompileRequest(
     "int k;\n", "k", Language.HIP, "gfx942",

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import anyio
 import pytest
 
 from benches.daemon_bench import Bench, build, following
 from benches.old_toolchain import NEW_API, with_old_toolchain
+from ckwatch.compile.toolchain.model import Toolchain, ToolchainChoice
+from ckwatch.core.events import MAIN, OtherToolchain, ToolchainPolicy, ViewOverrides
 from ckwatch.engine.answers import Daemon
+from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.wire.figures_text import toolchain_words
 from ckwatch.wire.state import BuildLine
@@ -109,6 +115,57 @@ async def test_a_toolchain_that_is_not_there_is_an_error_at_its_place(bench: Ben
             await build_with(daemon, "all")
         with pytest.raises(ToolchainError, match="other"):
             await build_with(daemon, "../other")
+
+
+def test_a_compiler_that_is_replaced_goes_or_comes_is_noticed(bench: Bench) -> None:
+    def find(choice: ToolchainChoice, _: Mapping[str, str]) -> Toolchain:
+        if choice.rocm == bench.folder / "old" and not (bench.folder / "old").is_dir():
+            raise ToolchainError("no ROCm there")
+        return cast("Toolchain", bench.others.get(choice.rocm, bench.toolchain))
+
+    tools = BuildTools({}, 1, _find_toolchain=find)
+    loader = ViewLoader(bench.root, tools)
+
+    def policy() -> ToolchainPolicy:
+        return loader.load(MAIN, {}, ViewOverrides()).toolchains
+
+    old = OtherToolchain("../old", f"an old one {bench.header.parent}")
+    assert policy().others == (old,)
+    assert not loader.has_other_toolchains()
+
+    bench.others[bench.folder / "old"] = replace(bench.others[bench.folder / "old"], identity="upgraded")
+    assert loader.has_other_toolchains()
+    assert policy().others == (replace(old, identity=f"upgraded {bench.header.parent}"),)
+    (bench.folder / "old").rename(bench.folder / "moved")
+    assert loader.has_other_toolchains()
+    assert policy().others == ()
+    assert not loader.has_other_toolchains()
+    (bench.folder / "moved").rename(bench.folder / "old")
+    assert loader.has_other_toolchains()
+    assert len(policy().others) == 1
+
+    bench.toolchain = replace(bench.toolchain, identity="another")
+    assert loader.has_other_toolchains()
+    policy()
+    assert not loader.has_other_toolchains()
+
+
+async def test_a_header_of_a_toolchain_is_watched(bench: Bench) -> None:
+    own = bench.folder / "old/include/ck.hpp"
+    own.parent.mkdir()
+    own.write_text("int since;\n")
+    folder = bench.folder / "old"
+    script = bench.others[folder].hipcc
+    reading = f'grep -q BROKEN "{own}" && echo "$PWD/kernel.hip:1:1:{{1:1-1:2}}: error: old headers [Semantic Issue]" >&2 && exit 1\n'
+    script.write_text(script.read_text().replace("case", f'echo "{own}" >> "$CC_PRINT_HEADERS_FILE"\n{reading}case', 1))
+    async with bench.open() as daemon, following(daemon) as seen:
+        await build_with(daemon, "../old", check=True)
+        await seen.until(lambda now: all(unit.toolchains[0].outcome == "checked" for unit in now.units.values()))
+        own.write_text("BROKEN\n")
+        await seen.until(lambda now: all(unit.toolchains[0].outcome == "failed" for unit in now.units.values()))
+        assert bench.runs == [], "with the workspace's own compiler"
+        own.write_text("int since;\n")
+        await seen.until(lambda now: all(unit.toolchains[0].outcome == "checked" for unit in now.units.values()))
 
 
 async def test_all_needs_more_than_one(bench: Bench) -> None:

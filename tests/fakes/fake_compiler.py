@@ -20,7 +20,6 @@ class FakeToolchain:
 
     hipcc: Path
     clangxx: Path
-    offload_bundler: Path
     hip_arguments: tuple[str, ...] = ("--rocm-path=/rocm",)
     cpp_arguments: tuple[str, ...] = ()
     link_arguments: tuple[str, ...] = ("-L/rocm/lib",)

@@ -192,7 +192,6 @@ def fake_hip(folder: Path) -> FakeHip:
     toolchain = FakeToolchain(
         program,
         Path("/rocm/bin/clang++"),
-        Path("/rocm/bin/bundler"),
         roots={"fake": include},
         include_folders=(include,),
     )

@@ -30,7 +30,7 @@ def toolchain(tmp_path: Path) -> FakeToolchain:
     (workspace / "include/deep.hpp").write_text("int deep;\n")
     program = tmp_path / "rocm/hipcc"
     roots = {"rocm": tmp_path / "rocm", "workspace": workspace}
-    return FakeToolchain(program, program, program, roots=roots, include_folders=(ck,))
+    return FakeToolchain(program, program, roots=roots, include_folders=(ck,))
 
 
 def request_of(toolchain: FakeToolchain, source: str = "#include <ck/ck.hpp>\n", **more: object) -> CompileRequest:

@@ -123,7 +123,7 @@ def toolchain(tmp_path: Path) -> Any:
     header.write_text("int h;\n")
     program = tmp_path / "hipcc"
     return BenchToolchain(
-        program, program, program, roots={"fake": header.parent}, include_folders=(header.parent,),
+        program, program, roots={"fake": header.parent}, include_folders=(header.parent,),
         environment={"HEADER": str(header)},
     )  # fmt: skip
 

@@ -259,17 +259,17 @@ class CheckWithFacts:
     diagnostics: tuple[Diagnostic, ...] = ()
     problem: str = ""
     """Why there is no result."""
-    key: str = ""
-    """The key of what was compiled, in the store."""
-    products: Mapping[str, str] = field(default_factory=dict)
-    """Paths of the files that it made, by kind."""
-    from_store: bool = False
-    seconds: float = 0.0
+    result: CompileFacts | None = None
+    """None where nothing was compiled."""
+    depends_on: HeaderFacts | None = None
+    """The files that the render and the compiler read; None where that is not known, and for a client's view."""
 
     # Noted by the core.
     toolchain: OtherToolchain = OtherToolchain("")
     is_build: bool = False
     """It was to be built."""
+    is_outdated: bool = False
+    """A file that it depends on changed since."""
     basis: str = ""
     """The unit's `UnitState.basis` then."""
     generation: int = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ckwatch.core import events
+from ckwatch.core import events, toolchain_schedule
 from ckwatch.core.effects import Scan
 from ckwatch.core.loading import request_loads
 from ckwatch.core.state import Effects, Invalidation, State, begin
@@ -99,7 +99,7 @@ def apply_changes(state: State, out: Effects) -> None:
         if not state.changed or len(state.invalidated) >= state.units_at_once:
             break
         path, digest, at = state.changed.popleft()
-        _invalidate_dependents(state, path, digest, at)
+        _invalidate_dependents(state, out, path, digest, at)
     for key in list(state.invalidated)[: state.units_at_once]:
         apply_invalidation(state, out, key)
 
@@ -114,11 +114,13 @@ def apply_invalidation(state: State, out: Effects, key: events.UnitKey) -> bool:
     return True
 
 
-def _invalidate_dependents(state: State, path: str, digest: str | None, at: float) -> None:
+def _invalidate_dependents(state: State, out: Effects, path: str, digest: str | None, at: float) -> None:
     is_news = state.graph.note_change(path, digest)
     dependents = state.graph.dependents_of_change(path, digest)
     # A save may be reported twice. The compilers that the first report has started have read what it told of.
     recompile = [key for key in dependents.recompile if is_news or (unit := state.find(key)) is None or unit.settled]
+    for key, toolchain in dependents.recheck:
+        toolchain_schedule.outdate(state, out, key, toolchain)
     if not dependents.rerender and not recompile:
         return
     known = any(path in state.graph.reads_of(key) for key in dependents.rerender)
@@ -160,11 +162,13 @@ def missed_change(
     return None
 
 
-def missed_header(state: State, unit: UnitState, work: events.Work, facts: events.CompileFacts) -> Invalidation | None:
+def missed_header(
+    state: State, unit: UnitState, work: events.Work, headers: events.HeaderFacts | None
+) -> Invalidation | None:
     """The same for the headers of a compile or a look-up."""
-    if not state.recent_changes or facts.headers is None:
+    if not state.recent_changes or headers is None:
         return None
-    present, absent = facts.headers.present, facts.headers.absent
+    present, absent = headers.present, headers.absent
     for path, (order, digest) in state.recent_changes.items():
         if order > work.number and (path in present or path in absent) and present.get(path) != digest:
             return Invalidation(

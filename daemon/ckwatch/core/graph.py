@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 from ckwatch.core.events import HeaderFacts, UnitKey
 
+_SetKey = tuple[str, str]
+"""Another toolchain (empty: the workspace's own), as sets of equal names lie elsewhere for it; and the set's name."""
+
 
 @dataclass(slots=True)
 class _HeaderSet:
@@ -21,10 +24,11 @@ class _HeaderSet:
 @dataclass(frozen=True, slots=True)
 class FileDependents:
     """Units that a changed file concerns; `recompile` where the file is no template, so that equal tokens prove
-    nothing."""
+    nothing; `recheck` with other toolchains, by their names."""
 
     rerender: tuple[UnitKey, ...]
     recompile: tuple[UnitKey, ...]
+    recheck: tuple[tuple[UnitKey, str], ...] = ()
 
 
 class DependencyGraph:
@@ -34,9 +38,10 @@ class DependencyGraph:
         self._readers: dict[str, dict[UnitKey, str | None]] = {}
         """Path → its readers, each with the SHA-256 that it read, None for no file."""
         self._reads: dict[UnitKey, tuple[Mapping[str, str], frozenset[str]]] = {}
-        self._header_sets: dict[str, _HeaderSet] = {}
-        self._header_of: dict[UnitKey, str] = {}
-        self._sets_with: dict[str, dict[str, None]] = {}
+        self._header_sets: dict[_SetKey, _HeaderSet] = {}
+        self._header_of: dict[UnitKey, dict[str, _SetKey]] = {}
+        """By toolchain."""
+        self._sets_with: dict[str, dict[_SetKey, None]] = {}
         self._known: dict[str, str | None] = {}
         self._disputed: set[str] = set()
         self._unverified: set[UnitKey] = set()
@@ -57,24 +62,25 @@ class DependencyGraph:
         if old_reads.keys() != reads.keys() or old_missed != missed:
             self._leave(key, {*old_reads, *old_missed} - {*reads, *missed})
 
-    def set_headers(self, key: UnitKey, headers: HeaderFacts | None) -> None:
-        """Note which headers the unit's last compile read."""
-        name = None if headers is None else headers.name
-        old = self._header_of.get(key)
-        if name == old:
-            return
-        if old is not None:
-            del self._header_of[key]
+    def set_headers(self, key: UnitKey, headers: HeaderFacts | None, toolchain: str = "") -> None:
+        """Note which headers the unit's last compile read; with another toolchain, all files that it depends on."""
+        name = None if headers is None else (toolchain, headers.name)
+        sets = self._header_of.setdefault(key, {})
+        old = sets.get(toolchain)
+        if name != old and old is not None:
+            del sets[toolchain]
             self._leave_set(key, old)
-        if headers is None:
+        if not sets and name is None:
+            del self._header_of[key]
+        if headers is None or name is None or name == old:
             return
-        self._header_of[key] = headers.name
-        known = self._header_sets.get(headers.name)
+        sets[toolchain] = name
+        known = self._header_sets.get(name)
         if known is None:
-            known = self._header_sets[headers.name] = _HeaderSet(headers)
+            known = self._header_sets[name] = _HeaderSet(headers)
             self.version += 1
             for path in (*headers.present, *headers.absent):
-                self._sets_with.setdefault(path, {})[headers.name] = None
+                self._sets_with.setdefault(path, {})[name] = None
                 self._learn(path, headers.present.get(path))
         known.units[key] = None
 
@@ -86,7 +92,8 @@ class DependencyGraph:
         """Forget the unit."""
         reads, missed = self._reads.pop(key, ({}, frozenset()))
         self._leave(key, {*reads, *missed})
-        self.set_headers(key, None)
+        for toolchain in tuple(self._header_of.get(key, ())):
+            self.set_headers(key, None, toolchain)
         self._unverified.discard(key)
 
     def reads_of(self, key: UnitKey) -> Mapping[str, str]:
@@ -101,7 +108,7 @@ class DependencyGraph:
             return True
         if any(known.get(path) is not None for path in missed):
             return True
-        if headers is None or headers.name in self._header_sets:
+        if headers is None or ("", headers.name) in self._header_sets:
             return False
         return any(known.get(path, digest) != digest for path, digest in headers.present.items()) or any(
             known.get(path) is not None for path in headers.absent
@@ -119,7 +126,7 @@ class DependencyGraph:
 
     def includers(self, path: str) -> Collection[UnitKey]:
         """The units whose last compile read the header at `path`, or must not find one there."""
-        return {key for name in self._sets_with.get(path, ()) for key in self._header_sets[name].units}
+        return {key for name in self._sets_with.get(path, ()) if not name[0] for key in self._header_sets[name].units}
 
     def dependents_of_change(self, path: str, digest: str | None) -> FileDependents:
         """The units that read `path` with other contents than `digest` (None: no file)."""
@@ -127,13 +134,16 @@ class DependencyGraph:
         readers = self._readers.get(path, {})
         rerender = [key for key, seen in readers.items() if seen != digest or (unverified and key in unverified)]
         recompile: dict[UnitKey, None] = {}
+        recheck: list[tuple[UnitKey, str]] = []
         for name in self._sets_with.get(path, ()):
-            known = self._header_sets[name]
-            if known.facts.present.get(path) != digest:
+            known, toolchain = self._header_sets[name], name[0]
+            if known.facts.present.get(path) != digest and toolchain:
+                recheck += ((key, toolchain) for key in known.units)
+            elif known.facts.present.get(path) != digest:
                 recompile |= known.units
-            elif unverified:
+            elif unverified and not toolchain:
                 recompile |= dict.fromkeys(key for key in known.units if key in unverified)
-        return FileDependents(tuple(rerender), tuple(recompile))
+        return FileDependents(tuple(rerender), tuple(recompile), tuple(recheck))
 
     def note_change(self, path: str, digest: str | None) -> bool:
         """The file was seen with these contents, later than it was last read. Whether it was last known otherwise, or
@@ -155,7 +165,7 @@ class DependencyGraph:
 
     def header_count(self, key: UnitKey) -> int:
         """How many headers the unit's last compile read."""
-        name = self._header_of.get(key)
+        name = self._header_of.get(key, {}).get("")
         return 0 if name is None else len(self._header_sets[name].facts.present)
 
     def known_digests(self) -> tuple[dict[str, str | None], frozenset[str]]:
@@ -182,7 +192,7 @@ class DependencyGraph:
                 self._forget_unread(path)
                 self.version += 1
 
-    def _leave_set(self, key: UnitKey, name: str) -> None:
+    def _leave_set(self, key: UnitKey, name: _SetKey) -> None:
         known = self._header_sets[name]
         known.units.pop(key, None)
         if known.units:

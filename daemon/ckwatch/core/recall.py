@@ -117,6 +117,6 @@ def _holds(state: State, unit: UnitState, found: RecalledUnit) -> bool:
     same = unit.unit is found.unit or not (difference(found.unit, unit.unit) or has_moved(found.unit, unit.unit))
     if not same or not can_compile(state, unit):
         return False
-    if missed_change(state, unit, work, facts) or missed_header(state, unit, work, result):
+    if missed_change(state, unit, work, facts) or missed_header(state, unit, work, result.headers):
         return False
     return not state.graph.contradicts(facts.reads, facts.missed, result.headers)

@@ -102,7 +102,7 @@ def _look_up_finished(state: State, out: Effects, event: events.LookUpFinished) 
     if unit is not None:
         missed = files.missed_change(state, unit, event.work, unit.render.facts)
         if missed is None and event.facts is not None:
-            missed = files.missed_header(state, unit, event.work, event.facts)
+            missed = files.missed_header(state, unit, event.work, event.facts.headers)
     release(state, event.work)
     if unit is None:
         return
@@ -128,7 +128,7 @@ def _compile_finished(state: State, out: Effects, event: events.CompileFinished)
     unit = _unit_at(state, event.work)
     missed = None
     if unit is not None and unit.phase is Phase.COMPILING:
-        missed = files.missed_header(state, unit, event.work, event.facts)
+        missed = files.missed_header(state, unit, event.work, event.facts.headers)
         missed = missed or files.missed_change(state, unit, event.work, unit.render.facts, event.facts.outcome)
     release(state, event.work)
     if unit is None or _is_outdated(state, out, unit, missed):
@@ -149,6 +149,13 @@ def _without_result(state: State, out: Effects, event: events.CheckFinished | ev
         units.checked(state, out, unit, event.work, event.diagnostics)
     else:
         units.farm_failed(state, out, unit)
+
+
+def _check_with_finished(state: State, out: Effects, event: events.CheckWithFinished) -> None:
+    unit = state.find(event.work.key)
+    missed = None if unit is None else files.missed_header(state, unit, event.work, event.facts.depends_on)
+    wanted = release(state, event.work) and missed is None
+    toolchain_schedule.check_ended(state, out, event.work, event.facts if wanted else None)
 
 
 def _farm_changed(state: State, out: Effects, event: events.FarmChanged) -> None:  # noqa: ARG001  # as all handlers
@@ -310,7 +317,7 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     events.VerifyDropped: verification_schedule.verify_dropped,
     events.AdviseFinished: advice_schedule.advise_finished,
     events.AdviceRequested: advice_schedule.advice_requested,
-    events.CheckWithFinished: toolchain_schedule.check_finished,
+    events.CheckWithFinished: _check_with_finished,
     events.CheckWithRequested: toolchain_schedule.check_requested,
     events.CheckWithDropped: toolchain_schedule.check_dropped,
     events.RecordFinished: _record_finished,

@@ -17,7 +17,7 @@ from ckwatch.core import events
 from ckwatch.core.demand import EDITED, IN_FOCUS, OTHERS, REQUESTED, is_in_focus
 from ckwatch.core.effects import CheckWith
 from ckwatch.core.notify import publish
-from ckwatch.core.state import Effects, State, begin, release, stop
+from ckwatch.core.state import Effects, State, begin, stop
 from ckwatch.core.unit_state import ToolchainRequest, UnitState
 from ckwatch.model.kernels import Outcome
 from ckwatch.model.targets import Language
@@ -34,8 +34,12 @@ def consider(state: State, unit: UnitState) -> None:
     if not unit.settled or not (policy.others or now.requested or now.results):
         return
     names = {one.name for one in policy.others}
+    mended = now.policy != policy
     now.policy = policy
-    now.results = {name: one for name, one in now.results.items() if name in names or unit.holds(one)}
+    for name, known in tuple(now.results.items()):
+        if not (name in names or unit.holds(known)) or (mended and known.outcome is Outcome.FAULTED):
+            now.results = {other: found for other, found in now.results.items() if other != name}
+            state.graph.set_headers(unit.key, None, name)
     wanted = {name: request for name, request in now.requested.items() if request.requested}
     if _is_cared_for(state, unit):
         for one in policy.others:
@@ -55,11 +59,14 @@ def consider(state: State, unit: UnitState) -> None:
 
 
 def _is_cared_for(state: State, unit: UnitState) -> bool:
-    """Return True if the unit is checked with other toolchains without a request: it has a compiler's result."""
-    result = unit.present_result
-    if unit.key.scope != events.MAIN or result is None or result.outcome is Outcome.FAULTED:
+    """Return True if the unit is checked with other toolchains without a request: it has a compiler's result, or what
+    is known of it with them is outdated."""
+    if unit.key.scope != events.MAIN or unit.demand.paused or unit.toolchains.given_up == unit.basis:
         return False
-    if unit.demand.paused or unit.toolchains.given_up == unit.basis or not has_other_toolchains(unit):
+    if any(one.is_outdated for one in unit.toolchains.results.values()):
+        return True
+    result = unit.present_result
+    if result is None or result.outcome is Outcome.FAULTED or not has_other_toolchains(unit):
         return False
     return bool(unit.input.last_edit) or state.build_everything or is_in_focus(state, unit)
 
@@ -153,18 +160,37 @@ def start_next(state: State, out: Effects, memory_bytes: int) -> bool:
     return False
 
 
-def check_finished(state: State, out: Effects, event: events.CheckWithFinished) -> None:
-    """A check has ended. That of an earlier input is in the store only."""
-    _end(state, out, event.work, event.facts if release(state, event.work) else None)
+def outdate(state: State, out: Effects, key: events.UnitKey, toolchain: str) -> None:
+    """A file changed that the unit's result with a toolchain depends on: check it with that again. Until then its
+    errors are shown."""
+    unit = state.find(key)
+    known = None if unit is None else unit.toolchains.results.get(toolchain)
+    if unit is None or known is None:
+        return
+    unit.toolchains.given_up = ""
+    unit.toolchains.results = {**unit.toolchains.results, toolchain: replace(known, is_outdated=True)}
+    consider(state, unit)
+    publish(out, unit)
+
+
+def _besides_templates(unit: UnitState, read: events.HeaderFacts | None) -> events.HeaderFacts | None:
+    """The files without the templates that the workspace's own render reads: these make a new input of the unit."""
+    own = unit.render.facts
+    if read is None or own is None:
+        return read
+    templates = own.reads.keys() - own.headers
+    return replace(read, present={path: digest for path, digest in read.present.items() if path not in templates})
 
 
 def check_aborted(state: State, out: Effects, event: events.WorkAborted, *, ran: bool) -> None:
     """A check was stopped, and may still be wanted; or it failed."""
     problem = event.fault or "it was stopped from outside"
-    _end(state, out, event.work, events.CheckWithFacts(Outcome.FAULTED, problem=problem) if ran else None)
+    check_ended(state, out, event.work, events.CheckWithFacts(Outcome.FAULTED, problem=problem) if ran else None)
 
 
-def _end(state: State, out: Effects, work: events.Work, facts: events.CheckWithFacts | None) -> None:
+def check_ended(state: State, out: Effects, work: events.Work, facts: events.CheckWithFacts | None) -> None:
+    """A check has ended; without `facts` it has no result, and may still be wanted. That of an earlier input is in the
+    store only."""
     unit = state.find(work.key)
     if unit is None or unit.toolchains.work is not work:
         return
@@ -173,7 +199,8 @@ def _end(state: State, out: Effects, work: events.Work, facts: events.CheckWithF
     if facts is not None and request is not None and _is_present(unit, work):
         name = request.toolchain.name
         known = replace(facts, toolchain=request.toolchain, basis=work.tokens, generation=work.generation)
-        now.results = {**now.results, name: replace(known, is_build=request.build)}
+        now.results = {**now.results, name: replace(known, is_build=request.build, depends_on=None)}
+        state.graph.set_headers(unit.key, _besides_templates(unit, facts.depends_on), name)
         waiting = now.requested.get(name)
         if waiting is not None and waiting.is_served_by(request):
             del now.requested[name]

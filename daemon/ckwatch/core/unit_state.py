@@ -328,7 +328,7 @@ class UnitState:
         """The result with a toolchain, if it holds for the present input."""
         known = self.toolchains.results.get(toolchain.name)
         holds = known is not None and known.toolchain == toolchain and self.settled and self.holds(known)
-        return known if holds else None
+        return known if holds and known is not None and not known.is_outdated else None
 
     def is_at_work(self, work: events.Work) -> bool:
         """Return True if this is the unit's render, look-up or compiler."""

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -137,8 +137,7 @@ async def open_engine(
     await to_thread.run_sync(require_trusted, root)
     with young_only():
         workers = render_workers or min(WORKERS, len(os.sched_getaffinity(0)))
-        make_tools = partial(BuildTools, environment, workers, launch, find_toolchain)
-        tools = make_tools()
+        tools = BuildTools(environment, workers, launch, find_toolchain)
         state = State(renders=workers * RENDERS_PER_WORKER, units_at_once=UNITS_AT_ONCE, root=str(root))
         recorder = HistoryRecorder(history or database_path(root, environment), state)
         loop = EngineLoop(state)
@@ -162,7 +161,7 @@ async def open_engine(
                 names = [unit.id for kernel in view_loader.kernels() for unit in kernel.units]
                 state.remembered_figures = await to_thread.run_sync(remembered_figures, names, recorder.artifacts)
             await recorder.note_start(os.getpid(), __version__)
-            daemon = parts.daemon(log_file, make_tools)
+            daemon = parts.daemon(log_file)
             async with plain_errors(), anyio.create_task_group() as tasks:
                 tasks.start_soon(loop.run, parts.handlers)
                 tasks.start_soon(collect_when_idle, lambda: state.busy)
@@ -207,6 +206,7 @@ class _Parts:
         self._loop, self._tools, self._recorder = loop, tools, recorder
         self.view_loader = ViewLoader(root, tools, threads)
         self.renders = RenderHandler(tools, self.view_loader, threads)
+        self._toolchains = OtherToolchains(tools, self.view_loader, self.renders, threads)
         self.background_pch = BackgroundPch(lambda: state.busy)
         common = (tools, self.view_loader, self.renders)
         self.farm = FarmLink(root, self.view_loader, tools, post)
@@ -239,13 +239,13 @@ class _Parts:
             Measure: self.measure.measure,
             Verify: self._verify.verify,
             Advise: AdviceFinder(state, *common, self._analyzer.reports, self._kernel_lines).advise,
-            CheckWith: OtherToolchains(self.view_loader, self.renders, threads).run,
+            CheckWith: self._toolchains.run,
             Record: recorder.record,
         }
         loop.on_unit_removed = self.renders.text_cache.drop
         loop.on_files_changed = snapshot.reset  # or a look-up would take a header for what it was
 
-    def daemon(self, log_file: Path | None, make_tools: Callable[[], BuildTools]) -> Daemon:
+    def daemon(self, log_file: Path | None) -> Daemon:
         """The queries and requests."""
         loop, tools, view_loader, renders = self._loop, self._tools, self.view_loader, self.renders
         lookup, sent, side_work = self._lookup, self.sent, self._side_work
@@ -280,7 +280,7 @@ class _Parts:
             ),
             device_profiles=device_profiles,
             advice=AdviceQuery(loop, lookup),
-            upgrades=UpgradeQuery(loop, tools, make_tools, view_loader, self._verify, self.farm, lookup, side_work),
+            upgrades=UpgradeQuery(loop, tools, self._toolchains, self._verify, lookup, side_work),
         )
 
     async def _devices_found(self, devices: tuple[DeviceFacts, ...]) -> None:

@@ -14,7 +14,7 @@ from anyio import CancelScope, to_thread
 
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
-from ckwatch.compile.store.entries import Artifact, verified
+from ckwatch.compile.store.entries import verified
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain, ToolchainChoice
@@ -62,7 +62,7 @@ class BuildTools:
     _find_toolchain: FindToolchain = discover
     _pools: dict[tuple[Path, ...], RenderPool] = field(default_factory=dict, init=False)
     _stores: dict[Path, ArtifactStore] = field(default_factory=dict, init=False)
-    _headers: dict[str, HeaderFacts] = field(default_factory=dict, init=False)
+    _headers: dict[tuple[str, PathRoots], HeaderFacts] = field(default_factory=dict, init=False)
     _others: dict[str, CompilerWithStore] = field(default_factory=dict, init=False)
     _precompile: bool = field(default=True, init=False)
     store: ArtifactStore | None = field(default=None, init=False)
@@ -73,11 +73,10 @@ class BuildTools:
     """Called from any thread with what keeps the shared store from being used, in a sentence; None when nothing
         does any more."""
 
-    def configure(self, settings: Settings, *, root: Path | None = None, cuda: bool = False, called: str = "") -> None:
+    def configure(self, settings: Settings, *, root: Path | None = None, cuda: bool = False) -> None:
         """Find the compiler and open the store; for a thread, one call at a time.
 
-        `root` is the workspace's folder. `cuda`: without a HIP compiler, nvcc alone will do. `called`: the name or
-        folder of another toolchain than that of the settings.
+        `root` is the workspace's folder. `cuda`: without a HIP compiler, nvcc alone will do.
         """
         folder = settings.store.folder or default_folder()
         store = self._stores.get(folder)
@@ -85,16 +84,11 @@ class BuildTools:
             store = self._stores[folder] = ArtifactStore(folder, settings.store.size_limit_bytes)
         store.size_limit_bytes = settings.store.size_limit_bytes
         self._share(settings.store.shared)
-        try:
-            choice: ToolchainChoice = settings.toolchain
-            if called:
-                choice = chosen_by_name(called, choice, self._environment, folder=root)
-            found = self._find_toolchain(choice, self._environment)
-            toolchain: Toolchain | NvccToolchain = replace(found, workspace=root)
-        except ToolchainError as error:
+        toolchain = self._found(settings, root)
+        if isinstance(toolchain, ToolchainError):
             nvcc = self._nvcc_alone() if cuda else None
             if nvcc is None:
-                self.store, self.compiler, self.problem = store, None, str(error)
+                self.store, self.compiler, self.problem = store, None, str(toolchain)
                 return
             toolchain = nvcc
         known = self.compiler
@@ -104,6 +98,20 @@ class BuildTools:
             self.compiler = CompilerWithStore(toolchain, builder, PathRoots(toolchain.roots))
         self._precompile = settings.compile.precompile
         self.store, self.problem = store, None
+
+    def _found(self, settings: Settings, root: Path | None) -> Toolchain | NvccToolchain | ToolchainError:
+        try:
+            return replace(self._find_toolchain(settings.toolchain, self._environment), workspace=root)
+        except ToolchainError as error:
+            return error
+
+    def is_outdated(self, settings: Settings) -> bool:
+        """Return True if the compiler was replaced, has gone or come. Blocks; call from a worker thread."""
+        known = None if self.compiler is None else self.compiler.toolchain
+        found = self._found(settings, None if known is None else known.workspace)
+        if isinstance(found, ToolchainError):
+            return isinstance(known, Toolchain) or (known is None and str(found) != self.problem)
+        return found != known
 
     def _share(self, location: str | None) -> None:
         """Use the shared store at the location from now on."""
@@ -230,19 +238,16 @@ class BuildTools:
         """A file of an artifact, as it was stored; for a thread. Raises LostArtifactError and StoreError."""
         return verified(path) if self.store is None else self.store.load(path)
 
-    def headers_of(self, artifact: Artifact) -> HeaderFacts | None:
-        """The headers that a compile read, one object per set; for a thread."""
-        return self.header_set(artifact.headers)
-
-    def header_set(self, name: str) -> HeaderFacts | None:
-        """The headers of the set called so in the store, one object per set; for a thread."""
-        known = self._headers.get(name)
-        compiler, store = self.compiler, self.store
-        if known is not None or compiler is None or store is None:
-            return known
-        found = store.header_set(name)
-        if found is None:
+    def header_set(self, name: str, compiler: CompilerWithStore | None = None) -> HeaderFacts | None:
+        """The headers of the set called so in the store, where a compiler has them, by default the workspace's; one
+        object per set. Blocks; call from a worker thread."""
+        compiler, store = compiler or self.compiler, self.store
+        if compiler is None or store is None:
             return None
+        known = self._headers.get((name, compiler.roots))
+        found = None if known is not None else store.header_set(name)
+        if found is None:
+            return known
         expand = compiler.roots.expand
         facts = HeaderFacts(
             name,
@@ -251,7 +256,7 @@ class BuildTools:
         )
         if len(self._headers) >= HEADER_SETS_KEPT:
             del self._headers[next(iter(self._headers))]
-        return self._headers.setdefault(name, facts)
+        return self._headers.setdefault((name, compiler.roots), facts)
 
     async def collect_garbage(self) -> None:
         """Keep the stores and the render cache within their sizes, and save the content hashes."""

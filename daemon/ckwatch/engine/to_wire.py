@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from ckwatch.compile.slow_compile import SLOW_COMPILE
-from ckwatch.core.events import Cause, CheckWithFacts
+from ckwatch.core.events import Cause, CheckWithFacts, CompileFacts
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
@@ -77,17 +77,18 @@ def unit_toolchains(unit: UnitState) -> tuple[wire.UnitToolchain, ...]:
 def unit_toolchain(unit: UnitState, found: CheckWithFacts, *, checked: bool = False) -> wire.UnitToolchain:
     """A result with a toolchain; `checked`: as that of a check, although the store had more."""
     outcome = Outcome.CHECKED if checked and found.outcome is Outcome.BUILT else found.outcome
+    result = found.result or CompileFacts(found.outcome, "")
     return wire.UnitToolchain(
         name=found.toolchain.name,
         outcome=outcome.value,
-        fresh=unit.settled and unit.holds(found),
+        fresh=unit.settled and unit.holds(found) and not found.is_outdated,
         errors=len(found.diagnostics),
         working=found.toolchain.name in unit.toolchains.requested,
         problem=found.problem,
-        key=found.key or None,
-        from_store=found.from_store,
-        seconds=found.seconds,
-        products=dict(found.products),
+        key=result.key or None,
+        from_store=result.from_store,
+        seconds=result.seconds,
+        products=dict(result.products),
     )
 
 

@@ -22,7 +22,7 @@ from ckwatch.engine.handlers.scan import changed_digests
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.watch import Batch, Watcher
 from ckwatch.model.amounts import count
-from ckwatch.model.delays import WATCH_UPDATE
+from ckwatch.model.delays import COMPILER_LOOK, WATCH_UPDATE
 from ckwatch.workspace.discovery import FILE_NAME
 from ckwatch.workspace.kernel_globs import compile_glob, is_skipped
 from ckwatch.workspace.loading import Workspace
@@ -137,7 +137,15 @@ async def start_watching(
             await changed.wait()
             await anyio.sleep(WATCH_UPDATE.seconds)
 
+    async def look_at_compilers() -> None:
+        """Read the workspace again when another compiler would be found: their files are too many to be watched."""
+        while True:
+            await anyio.sleep(COMPILER_LOOK.seconds)
+            if await to_thread.run_sync(view_loader.has_other_toolchains):
+                await loop.post(FilesChanged({}, reload=True, at=time.time()))
+
     loop.on_follow = lambda: changed.set()
+    tasks.start_soon(look_at_compilers)
     tasks.start_soon(watcher.run)
     tasks.start_soon(follow)
 

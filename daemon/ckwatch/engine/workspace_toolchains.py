@@ -31,7 +31,7 @@ class WorkspaceToolchains:
         named: dict[str, OtherToolchain] = {}
         places: dict[str, str] = {} if main is None else {_identity(main): "the toolchain of this workspace"}
         for name, place in zip(workspace.settings.toolchain.also, workspace.also, strict=False):
-            found = self._find(name, workspace)
+            found = self._found[name] = self._found.get(name) or self._find(name, workspace)
             if isinstance(found, ToolchainError):
                 text = found.message if found.hint is None else f"{found.message}: {found.hint}"
                 diagnostics.append(_problem(Severity.ERROR, "missing-toolchain", text, place))
@@ -52,20 +52,20 @@ class WorkspaceToolchains:
         """The compiler behind a name, also that of the workspace's own. Raises ToolchainError where there is none."""
         if name and name == self.policy.main:
             return self._tools.present_compiler()
-        found = self._find(name, workspace)
-        if isinstance(found, ToolchainError):
-            raise found
-        return found
+        return self._tools.compiler_called(name, workspace.settings, workspace.root)
+
+    def is_outdated(self, workspace: Workspace) -> bool:
+        """Return True if one of them was replaced, has gone or come since the last load."""
+        found = [(self._find(name, workspace), known) for name, known in self._found.items()]
+        return self._tools.is_outdated(workspace.settings) or any(
+            str(now) != str(known) if isinstance(now, ToolchainError) else now is not known for now, known in found
+        )
 
     def _find(self, name: str, workspace: Workspace) -> CompilerWithStore | ToolchainError:
-        known = self._found.get(name)
-        if known is None or isinstance(known, ToolchainError):
-            try:
-                known = self._tools.compiler_called(name, workspace.settings, workspace.root)
-            except ToolchainError as error:
-                known = error
-            self._found[name] = known
-        return known
+        try:
+            return self._tools.compiler_called(name, workspace.settings, workspace.root)
+        except ToolchainError as error:
+            return error
 
 
 def _identity(compiler: CompilerWithStore) -> str:

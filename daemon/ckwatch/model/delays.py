@@ -34,6 +34,7 @@ LARGE_BATCH_QUIET: Final = Delay(0.15, "a checkout writes many files: a batch of
 LARGE_BATCH_LIMIT: Final = Delay(2.0, "such a batch waits no longer")
 CHECKOUT_PAUSE: Final = Delay(0.5, "changes so soon after a batch belong to the same checkout")
 WATCH_UPDATE: Final = Delay(0.25, "the set of watched files is updated no more often")
+COMPILER_LOOK: Final = Delay(5.0, "compilers that are replaced, go or come are noticed no later: 2 ms for each of them")
 
 # The daemon's work.
 URGENT_LOAD_WAIT: Final = Delay(2.0, "renders wait no longer for a load that may change what is to be rendered")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.compile.toolchain.discover import discover, named_toolchain
+from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.doctor import CheckState, examine
 from ckwatch.compile.toolchain.layouts import layout_of
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain, ToolchainSource
@@ -148,5 +148,6 @@ def test_wheels_without_headers_say_what_brings_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["rocm-7.2", "rocm-7.2.4"])
 def test_versioned_folders_have_names(tmp_path: Path, name: str) -> None:
     install(tmp_path, "AMD's packages of the ROCm Core SDK")
-    found = named_toolchain(name, env={"HOME": str(tmp_path), "PATH": "/nowhere"}, opt=tmp_path / "opt")
+    env = {"HOME": str(tmp_path), "PATH": "/nowhere"}
+    found = discover(FixedToolchainChoice(rocm=Path(name)), env, opt=tmp_path / "opt")
     assert found.root == tmp_path / "opt/rocm/core-7.2.4"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ckwatch.compile.toolchain.composable_kernel import RELEASES
-from ckwatch.compile.toolchain.discover import named_toolchain
+from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain
-from ckwatch.compile.toolchain.named import installed_names
+from ckwatch.compile.toolchain.named import chosen_by_name, installed_names
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.toolchain_names import fits_version, is_toolchain_name, toolchain_parts
 from helpers.rocm_trees import make_ck, make_installed, make_rocm, make_sources
@@ -32,7 +32,8 @@ def machine(tmp_path: Path) -> Path:
 
 def find(machine: Path, name: str, choice: FixedToolchainChoice | None = None) -> Toolchain:
     env = {"HOME": str(machine), "PATH": "/usr/bin:/bin"}
-    return named_toolchain(name, choice, env, folder=machine, opt=machine / "opt")
+    chosen = chosen_by_name(name, choice or FixedToolchainChoice(), env, folder=machine)
+    return discover(chosen, env, opt=machine / "opt")
 
 
 @pytest.mark.parametrize(

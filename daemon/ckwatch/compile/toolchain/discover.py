@@ -35,7 +35,7 @@ from ckwatch.compile.toolchain.model import (
     ToolchainSource,
     without_hidden_inputs,
 )
-from ckwatch.compile.toolchain.named import chosen_by_name, find_ck, find_rocm, version_rank
+from ckwatch.compile.toolchain.named import find_ck, find_rocm, version_rank
 from ckwatch.compile.toolchain.probe import ProbeCache, ask_program, content_hash
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.user_files import read_file
@@ -164,26 +164,6 @@ def discover(
     raise ToolchainError("no HIP compiler found\n" + "\n".join(f"  {line}" for line in looked), ROCM_INSTALL_HINT)
 
 
-def named_toolchain(
-    name: str,
-    choice: ToolchainChoice | None = None,
-    env: Mapping[str, str] | None = None,
-    *,
-    folder: Path | None = None,
-    opt: Path = Path("/opt"),
-) -> Toolchain:
-    """The toolchain that a name or a path means, such as `rocm-6.4`, `ck-1.1.0`, `rocm-6.4+ck-1.1.0`, `/opt/rocm-7.0.2`
-    or a folder with Composable Kernel's headers (`model.toolchain_names`).
-
-    What the name leaves open is as `choice` has it, or is found as `discover` does. Relative paths begin in `folder`,
-    the working directory by default. Raises `ToolchainError` where there is none, with what there is and the command
-    that installs it.
-    """
-    env = env if env is not None else os.environ
-    chosen = chosen_by_name(name, choice if choice is not None else FixedToolchainChoice(), env, folder=folder)
-    return discover(chosen, env, opt=opt)
-
-
 class _UnusableError(Exception):
     """A candidate lacks something; says what."""
 
@@ -303,7 +283,6 @@ def _assemble(
         hipcc=parts.hipcc,
         clang=llvm / "clang",
         clangxx=llvm / "clang++",
-        offload_bundler=llvm / "clang-offload-bundler",
         lld=next((llvm / name for name in ("ld.lld", "lld") if (llvm / name).exists()), llvm / "lld"),
         readelf=llvm / "llvm-readelf",
         objdump=llvm / "llvm-objdump",

@@ -79,7 +79,6 @@ class Toolchain:
     hipcc: Path
     clang: Path
     clangxx: Path
-    offload_bundler: Path
     lld: Path
     readelf: Path
     objdump: Path

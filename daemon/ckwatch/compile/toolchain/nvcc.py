@@ -62,11 +62,6 @@ class NvccToolchain:
         return self.nvcc
 
     @property
-    def offload_bundler(self) -> Path:
-        """nvcc puts device and host code together itself."""
-        return self.nvcc
-
-    @property
     def clang_version(self) -> str:
         """The name of this compiler for readers."""
         return f"nvcc {self.version}"

@@ -28,9 +28,10 @@ from ckwatch.codeobject.report_diff import changed_figures, match_kernels, warni
 from ckwatch.codeobject.tools.analyze import analyze
 from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.effects import Analyze
 from ckwatch.core.events import MAIN, AnalysisDepth, AnalyzeFinished, ArtifactFigures
-from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
 from ckwatch.engine.handlers.derived_files import DerivedFile, store_keys
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.model.errors import CkwatchError, ToolchainError
@@ -52,13 +53,27 @@ REPORTS_KEPT = 100
 
 
 class ReportCache:
-    """Reports by artifact (`CompileFacts.artifact`). `launch` starts LLVM's tools."""
+    """Reports by artifact (`CompileFacts.artifact`). `launch` starts LLVM's tools: those of `compiler`, by default the
+    workspace's."""
 
-    def __init__(self, tools: BuildTools, launch: Launcher = run_process) -> None:
+    def __init__(
+        self, tools: BuildTools, launch: Launcher = run_process, compiler: CompilerWithStore | None = None
+    ) -> None:
         self._tools = tools
+        self._compiler = compiler
         self._launch = launch
         self._known: dict[str, CodeObjectReport] = {}
         self._turn = anyio.Lock()
+
+    @property
+    def _toolchain(self) -> Toolchain | NvccToolchain | None:
+        compiler = self._compiler or self._tools.compiler
+        return None if compiler is None else compiler.toolchain
+
+    @property
+    def _identity(self) -> str:
+        toolchain = self._toolchain
+        return "" if toolchain is None else toolchain.identity
 
     async def report(self, artifact: str, path: Path, arch: str, unit: Unit | None = None) -> CodeObjectReport:
         """The report of the code object at `path`, with the kernels of `unit` first.
@@ -70,8 +85,7 @@ class ReportCache:
             if known is not None:
                 return known
             await to_thread.run_sync(self._tools.load_product, path)  # what the tools read is what was compiled
-            compiler = self._tools.compiler
-            toolchain = None if compiler is None else compiler.toolchain
+            toolchain = self._toolchain
             if not isinstance(toolchain, Toolchain):
                 raise CkwatchError(self._tools.problem or "there is no ROCm here, whose tools read code objects")
             watched = _WatchedLauncher(self._launch)
@@ -119,10 +133,10 @@ class ReportCache:
 
     def _read(self, artifact: str) -> CodeObjectReport | None:
         content = REPORTS.read(self._tools, artifact)
-        return REPORTS.value(content, made_by=code_version(), tools=self._tools.identity or None)
+        return REPORTS.value(content, made_by=code_version(), tools=self._identity or None)
 
     def _keep(self, artifact: str, report: CodeObjectReport) -> None:
-        REPORTS.keep(self._tools, artifact, report, made_by=code_version(), tools=self._tools.identity)
+        REPORTS.keep(self._tools, artifact, report, made_by=code_version(), tools=self._identity)
 
 
 class _WatchedLauncher:

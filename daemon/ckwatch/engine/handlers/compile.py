@@ -71,7 +71,7 @@ class CompileHandler:
         request = compile_request(workspace, unit, text, awaited=awaited, lines=lines)
         header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
         inputs = compiler_inputs(workspace, unit, text, compiler.toolchain)
-        take = partial(facts_of, self._tools, effect, text, header_warnings, inputs)
+        take = partial(facts_of, self._tools, unit, text, effect.overlays, header_warnings, inputs)
         return _Prepared(compiler, request, placing(effect, text, header_warnings, inputs), take)
 
     async def look_up(self, effect: LookUp) -> events.LookUpFinished:

@@ -15,11 +15,10 @@ from ckwatch.checks.compiler.sources import CompilerInputs
 from ckwatch.compile.rendered_unit import build_diagnostics
 from ckwatch.compile.request import BuildOutcome
 from ckwatch.compile.store.entries import META
-from ckwatch.core.effects import Check, Compile, LookUp
 from ckwatch.core.events import CompileFacts
-from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
 from ckwatch.engine.handlers.compiler_messages import line_reader
-from ckwatch.model.kernels import Outcome
+from ckwatch.model.kernels import Outcome, Unit
 from ckwatch.render.outcome import Rendered
 
 
@@ -78,19 +77,23 @@ def _shared_entry(
 
 def facts_of(
     tools: BuildTools,
-    effect: LookUp | Check | Compile,
+    unit: Unit,
     text: Rendered,
+    overlays: Mapping[str, str],
     header_warnings: bool,
     inputs: CompilerInputs,
     result: BuildOutcome,
+    compiler: CompilerWithStore | None = None,
 ) -> CompileFacts:
-    """Return the core's facts about `result`. Blocks; call from a worker thread."""
+    """Return the core's facts about `result` of a compiler, by default the workspace's. Blocks; call from a worker
+    thread."""
+    tokens = f"{text.symbol}:{text.token_key}"
     quiet = result.ok and not result.log.strip()
     diagnostics = (
         ()
         if quiet
         else build_diagnostics(
-            *(effect.unit, text, result, line_reader(effect.overlays)), header_warnings=header_warnings, inputs=inputs
+            *(unit, text, result, line_reader(overlays)), header_warnings=header_warnings, inputs=inputs
         )
     )
     artifact = result.artifact
@@ -99,16 +102,16 @@ def facts_of(
         outcome = Outcome.FAULTED
     if artifact is None:
         return CompileFacts(
-            outcome, effect.work.tokens, result.key, diagnostics, without_output=quiet, finished_at=time.time(),
+            outcome, tokens, result.key, diagnostics, without_output=quiet, finished_at=time.time(),
             seconds=0.0 if result.outcome is None else result.outcome.duration_s,
         )  # fmt: skip
     return CompileFacts(
         outcome,
-        effect.work.tokens,
+        tokens,
         result.key,
         diagnostics,
         ArtifactFiles(artifact.folder, artifact.products, (META, *artifact.files)),
-        tools.headers_of(artifact),
+        tools.header_set(artifact.headers, compiler),
         result.from_store,
         quiet,
         artifact.record.duration_s,

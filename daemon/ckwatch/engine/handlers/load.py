@@ -122,6 +122,12 @@ class ViewLoader:
             except CkwatchError:
                 return MAIN in self.workspaces
 
+    def has_other_toolchains(self) -> bool:
+        """Return True if a compiler was replaced, has gone or come since the last load. Blocks; call from a worker
+        thread."""
+        with self._lock:
+            return self.toolchains.is_outdated(self.workspace(MAIN))
+
     def kernels(self) -> tuple[KernelUnits, ...]:
         """The kernels of the last load of the workspace on disk."""
         return tuple(self._kernels.values())

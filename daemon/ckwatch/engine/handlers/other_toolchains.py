@@ -1,4 +1,4 @@
-"""Checks and builds units with other toolchains than the workspace's own.
+"""Checks and builds units with any toolchain, beside the units' phases.
 
 A unit is rendered and compiled anew for each: nothing of it but the store, which knows the toolchain by its keys, is
 shared with the unit's own state. A check analyzes the text pass by pass and makes no code; where the store has what a
@@ -15,12 +15,19 @@ from functools import partial
 from anyio import CapacityLimiter, to_thread
 
 from ckwatch.compile import build_events
-from ckwatch.compile.rendered_unit import build_diagnostics, compile_request, compiler_inputs, lacking_headers
-from ckwatch.compile.request import BuildOutcome
+from ckwatch.compile.rendered_unit import compile_request, compiler_inputs, lacking_headers
 from ckwatch.core.effects import CheckWith
-from ckwatch.core.events import CheckWithFacts, CheckWithFinished, UnitKey, ViewOverrides
-from ckwatch.engine.build_tools import CompilerWithStore
-from ckwatch.engine.handlers.compiler_messages import line_reader
+from ckwatch.core.events import (
+    MAIN,
+    CheckWithFacts,
+    CheckWithFinished,
+    CompileFacts,
+    HeaderFacts,
+    UnitKey,
+    ViewOverrides,
+)
+from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
+from ckwatch.engine.handlers.compile_facts import facts_of
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
@@ -33,19 +40,22 @@ class UnitWithToolchain:
     """A unit as one toolchain has it.
 
     `result` is None where there was nothing to compile: the template or the instance has errors, or the toolchain lacks
-    headers. `diagnostics` are all that are known, of the render too.
+    headers. `errors` are all that are known, of the render too.
     """
 
     outcome: Outcome
     render: RenderOutcome
-    result: BuildOutcome | None
-    diagnostics: tuple[Diagnostic, ...]
+    result: CompileFacts | None
+    errors: tuple[Diagnostic, ...]
 
 
 class OtherToolchains:
-    """Renders and compiles units for any toolchain."""
+    """Renders and compiles units for any toolchain, on this machine."""
 
-    def __init__(self, view_loader: ViewLoader, renders: RenderHandler, threads: CapacityLimiter) -> None:
+    def __init__(
+        self, tools: BuildTools, view_loader: ViewLoader, renders: RenderHandler, threads: CapacityLimiter
+    ) -> None:
+        self._tools = tools
         self._view_loader = view_loader
         self._renders = renders
         self._threads = threads
@@ -55,24 +65,13 @@ class OtherToolchains:
         work = effect.work
         compiler = await self.compiler(work.key.scope, effect.toolchain.name)
         made = await self.unit(
-            *(work.key, effect.unit, compiler),
+            *(work.key, effect.unit, compiler, effect.overlays, effect.options),
             build=effect.build,
             force=effect.force,
             awaited=effect.awaited,
-            overlays=effect.overlays,
-            options=effect.options,
         )
-        result = made.result
-        artifact = None if result is None else result.artifact
-        folder, names = (None, {}) if artifact is None else (artifact.folder, artifact.products)
-        facts = CheckWithFacts(
-            made.outcome,
-            tuple(one for one in made.diagnostics if one.severity is Severity.ERROR),
-            key="" if result is None else result.key,
-            products={kind: f"{folder}/{name}" for kind, name in names.items()},
-            from_store=result is not None and result.from_store,
-            seconds=0.0 if artifact is None else artifact.record.duration_s,
-        )
+        depends_on = None if work.key.scope != MAIN else _read_by(made)
+        facts = CheckWithFacts(made.outcome, made.errors, result=made.result, depends_on=depends_on)
         return CheckWithFinished(work, facts, at=time.time())
 
     async def compiler(self, scope: str, name: str) -> CompilerWithStore:
@@ -85,47 +84,54 @@ class OtherToolchains:
         key: UnitKey,
         unit: Unit,
         compiler: CompilerWithStore,
+        overlays: Mapping[str, str],
+        options: ViewOverrides,
         *,
         build: bool,
         force: bool = False,
         awaited: bool = False,
-        overlays: Mapping[str, str] | None = None,
-        options: ViewOverrides = ViewOverrides(),  # noqa: B008  # it is frozen
     ) -> UnitWithToolchain:
         """Check a unit with a toolchain, or `build` it.
 
         `force`: although the store has the result; `awaited`: compilers make way for nothing. Raises CkwatchError when
         the host cannot.
         """
-        overlays = overlays or {}
         folders = compiler.toolchain.include_folders
         render = await self._renders.outcome(key, unit, overlays, options, header_folders=folders)
         text = render.rendered
         if text is None or not render.ok:
             outcome = Outcome.SKIPPED if render.skipped else Outcome.FAILED
-            return UnitWithToolchain(outcome, render, None, render.diagnostics)
+            return UnitWithToolchain(outcome, render, None, _errors(render.diagnostics))
         workspace, toolchain = self._view_loader.workspace(key.scope), compiler.toolchain
         lacking = partial(lacking_headers, toolchain, workspace, unit, text)
         if lacks := await to_thread.run_sync(lacking, limiter=self._threads):
             place = unit.kernel.template_span
             found = Diagnostic(Severity.ERROR, Source.HOST, "host/no-headers", lacks, place, units=(unit.id,))
-            return UnitWithToolchain(Outcome.FAILED, render, None, (*render.diagnostics, found))
+            return UnitWithToolchain(Outcome.FAILED, render, None, (found,))
         request = compile_request(workspace, unit, text, awaited=awaited)
-        result = None if force else await compiler.builder.find(request)
-        if result is None:
+        built = None if force else await compiler.builder.find(request)
+        if built is None:
             if not build:
                 request = replace(request, products=frozenset())
-            result = await compiler.builder.build(request, build_events.BuildOptions(force=force))
-        place_messages = partial(
-            build_diagnostics,
-            *(unit, text, result, line_reader(overlays)),
-            header_warnings=self._view_loader.shows_header_warnings(key.scope, options),
-            inputs=compiler_inputs(workspace, unit, text, toolchain),
+            built = await compiler.builder.build(request, build_events.BuildOptions(force=force))
+        take = partial(
+            facts_of,
+            *(self._tools, unit, text, overlays, self._view_loader.shows_header_warnings(key.scope, options)),
+            *(compiler_inputs(workspace, unit, text, toolchain), built, compiler),
         )
-        found_by_compiler = await to_thread.run_sync(place_messages, limiter=self._threads)
-        outcome = Outcome.FAILED
-        if result.fault is not None:
-            outcome = Outcome.FAULTED
-        elif result.ok:
-            outcome = Outcome.CHECKED if result.artifact is not None and not result.artifact.products else Outcome.BUILT
-        return UnitWithToolchain(outcome, render, result, (*render.diagnostics, *found_by_compiler))
+        result = await to_thread.run_sync(take, limiter=self._threads)
+        is_check = result.outcome is Outcome.BUILT and built.artifact is not None and not built.artifact.products
+        outcome = Outcome.CHECKED if is_check else result.outcome
+        return UnitWithToolchain(outcome, render, result, _errors(result.diagnostics))
+
+
+def _read_by(made: UnitWithToolchain) -> HeaderFacts:
+    """The files that the render and the compiler have read."""
+    read, missed = made.render.read, frozenset(made.render.missed)
+    compiled = HeaderFacts("", {}) if made.result is None or made.result.headers is None else made.result.headers
+    name = f"{compiled.name} {hash((frozenset(read.items()), missed))}"
+    return HeaderFacts(name, {**read, **compiled.present}, missed | compiled.absent)
+
+
+def _errors(found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+    return tuple(one for one in found if one.severity is Severity.ERROR)
