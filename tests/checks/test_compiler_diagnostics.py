@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,27 @@ def test_the_hosts_own_faults(log: str, source: Source, code: str, message: str)
         read_line=read_header,
     )
     assert (diagnostic.source, diagnostic.code, diagnostic.message) == (source, code, message)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "clang++: error: unsupported HIP gpu architecture: gfx1251",
+        "clang++: error: invalid target ID 'gfx1251'; format is a processor name followed by an optional list",
+        "clang++: error: cannot find ROCm device library for gfx1251; provide its path via '--rocm-path'",
+    ],
+)
+def test_an_arch_that_the_compiler_does_not_have(log: str) -> None:
+    given, named = unit_of("int x;\n"), place(3)
+    kernel = replace(given.kernel, arch_spans={"gfx1251": named})
+    (found,) = diagnose(
+        parse_clang_log(log),
+        unit=replace(given, kernel=kernel, arch="gfx1251"),
+        source_path="/ws/x.hip",
+        source_map=mapped("int x;\n"),
+        read_line=read_header,
+    )
+    assert (found.span, found.message.partition(";")[0]) == (named, "this clang does not compile for gfx1251")
 
 
 def test_a_crash_is_told_beside_errors() -> None:

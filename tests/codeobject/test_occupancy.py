@@ -35,6 +35,27 @@ def test_every_occupancy_is_the_compilers(name: str) -> None:
         assert found.waves_per_simd == min(found.by.values()) == found.by[found.limited_by]
 
 
+@pytest.mark.parametrize(
+    ("archs", "wavefront", "by_vgprs", "by_lds"),
+    [
+        # the remarks of clang 22 and 23 for kernels of 24, 96, 128 and 256 VGPR, and of 20,000, 40,000 and 65,536 bytes
+        ("gfx900 gfx902 gfx904 gfx909 gfx90c gfx9-generic", 64, (10, 2, 2, 1), (3, 1, 1)),
+        ("gfx942 gfx9-4-generic", 64, (8, 5, 4, 2), (3, 1, 1)),
+        ("gfx1010 gfx10-1-generic", 32, (20, 10, 8, 4), (12, 6, 4)),
+        ("gfx1036 gfx10-3-generic gfx11-generic gfx11-7-generic", 32, (16, 10, 8, 4), (12, 6, 4)),
+        ("gfx1102 gfx1103 gfx1150 gfx1152 gfx1153 gfx1154 gfx1170", 32, (16, 10, 8, 4), (12, 6, 4)),
+        ("gfx1100 gfx1101 gfx1151 gfx1200 gfx1201 gfx12-generic", 32, (16, 16, 10, 5), (12, 6, 4)),
+        ("gfx1250 gfx1251 gfx12-5-generic", 32, (16, 10, 8, 4), (16, 16, 10)),
+    ],
+)
+def test_archs_alike(archs: str, wavefront: int, by_vgprs: tuple[int, ...], by_lds: tuple[int, ...]) -> None:
+    for arch in archs.split():
+        kernels = [kernel(vgprs, wavefront=wavefront) for vgprs in (24, 96, 128, 256)]
+        kernels += [kernel(8, lds, wavefront=wavefront) for lds in (20000, 40000, 65536)]
+        found = [occupancy_of(one, arch) for one in kernels]
+        assert tuple(one and one.waves_per_simd for one in found) == (*by_vgprs, *by_lds), arch
+
+
 def test_the_data_reaches_every_row_of_the_tables() -> None:
     archs = {name.split(".")[1].partition("-")[0] for name in OBJECTS}
     assert {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"} <= archs

@@ -103,7 +103,7 @@ ROWS = [
     (gemm('layout = "col"', 'layout = «"column"»'), "unknown-layout", "unknown layout `column`"),
     (gemm('kind = "gemm"', 'kind = "gemm"\nactivation = «"gleu"»'), "unknown-activation", "did you mean `gelu`?"),
     (gemm('kind = "gemm"', 'kind = «"gem"»'), "unknown-kind", "did you mean `gemm`?"),
-    ('archs = ["gfx942", «"gfx9420"»]\n' + KERNEL, "unknown-arch", "did you mean `gfx942`? known: gfx906"),
+    ('archs = ["gfx942", «"gfx9420"»]\n' + KERNEL, "unknown-arch", "did you mean `gfx942`? known: gfx900"),
     ('archs = [«"gfx942:xnak+"»]\n' + KERNEL, "unknown-arch", "it has: :sramecc+ :sramecc-, :xnack+"),
     ('archs = [«"host"»]\n' + KERNEL, "arch-mismatch", "`host` needs a *.cpp.j2 template"),
     (KERNEL.replace('"t.hip.j2"', '«"T.hip.j2"»'), "missing-template", "did you mean `t.hip.j2`? looked in: "),

@@ -3,11 +3,11 @@
 The number of waves is counted as LLVM does (`AMDGPUSubtarget::getOccupancyWithWorkGroupSizes`, `computeOccupancy`), so
 that it equals the compiler's remark `Occupancy [waves/SIMD]`: the least of what each resource alone allows, for the
 size of workgroup that fits best of those allowed, that of the fullest SIMD. LLVM leaves two things out, which
-`workgroups_per_cu` and the next step take into account: LDS is given in blocks, and workgroups come whole and have
-one size, which is taken to be the largest. The smallest size that LLVM counts with is 1, as `__launch_bounds__` has it;
-a code object does not tell another.
+`workgroups_per_cu` and the next step take into account: LDS is given in blocks (which LLVM 23 counts on gfx950), and
+workgroups come whole and have one size, which is taken to be the largest. The smallest size that LLVM counts with is 1,
+as `__launch_bounds__` has it; a code object does not tell another.
 
-Sources of the limits by arch, as of LLVM 22: `getTotalNumVGPRs`, `getVGPRAllocGranule`, `getMaxWavesPerEU`,
+Sources of the limits by arch, as of LLVM 22 and 23: `getTotalNumVGPRs`, `getVGPRAllocGranule`, `getMaxWavesPerEU`,
 `getMaxWorkGroupsPerCU` and `getOccupancyWithNumSGPRs` in llvm/lib/Target/AMDGPU/Utils/AMDGPUBaseInfo.cpp, the features
 of each processor in GCNProcessors.td and AMDGPU.td; the blocks in which LDS is given: AMDGPUUsage
 (GRANULATED_LDS_SIZE) for gfx9 and gfx10.1, Mesa's src/amd/common/ac_gpu_info.c (`lds_alloc_granularity`) for gfx10.3
@@ -90,15 +90,16 @@ _GFX1250 = replace(
 )  # fmt: skip
 
 _ARCHS: tuple[tuple[ArchLimits, tuple[str, ...]], ...] = (
-    (_GFX9, ("gfx900", "gfx906", "gfx908")),
-    (_CDNA2, ("gfx90a", "gfx942")),
+    (_GFX9, ("gfx900", "gfx902", "gfx904", "gfx906", "gfx908", "gfx909", "gfx90c", "gfx9-generic")),
+    (_CDNA2, ("gfx90a", "gfx942", "gfx9-4-generic")),
     (_GFX950, ("gfx950",)),
-    (_RDNA1, ("gfx1010", "gfx1011", "gfx1012", "gfx1013")),
-    (_RDNA2, ("gfx1030", "gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036")),
-    # these have RDNA 3's instructions and RDNA 2's registers
-    (_RDNA2, ("gfx1102", "gfx1103", "gfx1150", "gfx1152", "gfx1153")),
-    (_RDNA3, ("gfx1100", "gfx1101", "gfx1151", "gfx1200", "gfx1201")),
-    (_GFX1250, ("gfx1250",)),
+    (_RDNA1, ("gfx1010", "gfx1011", "gfx1012", "gfx1013", "gfx10-1-generic")),
+    (_RDNA2, ("gfx1030", "gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036", "gfx10-3-generic")),
+    # these have RDNA 3's instructions and RDNA 2's registers; what is compiled for all of gfx11 counts with the fewest
+    (_RDNA2, ("gfx1102", "gfx1103", "gfx1150", "gfx1152", "gfx1153", "gfx1154", "gfx11-generic")),
+    (_RDNA2, ("gfx1170", "gfx1171", "gfx1172", "gfx11-7-generic")),
+    (_RDNA3, ("gfx1100", "gfx1101", "gfx1151", "gfx1200", "gfx1201", "gfx12-generic")),
+    (_GFX1250, ("gfx1250", "gfx1251", "gfx12-5-generic")),
 )
 
 LIMITS: Mapping[str, ArchLimits] = {arch: limits for limits, archs in _ARCHS for arch in archs}

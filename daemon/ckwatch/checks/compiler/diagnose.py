@@ -45,6 +45,7 @@ from ckwatch.checks.type_names import shorten
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.kernels import Unit
 from ckwatch.model.source_map import SourceMap
+from ckwatch.model.targets import not_compiled
 
 ERROR_CODES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), slug)
@@ -116,6 +117,9 @@ _SEVERITIES = {
     ClangSeverity.WARNING: Severity.WARNING,
 }
 _ASSERTION = re.compile(r"static assertion failed due to requirement '.*': (?P<text>.*\S)")
+_REFUSED_ARCH = re.compile(
+    r"(?:invalid target ID '|unsupported HIP gpu architecture: |cannot find ROCm device library for )([\w:+-]+)"
+)
 _MADE_UP_PLACE = re.compile(r"\((?P<what>lambda|(?:anonymous|unnamed) \w+) at [^()\s]+:\d+:\d+\)")
 _SUMMARIES = re.compile(
     "command failed|ld returned|unable to execute command|final link failed|assembly aborted due to errors|"
@@ -150,7 +154,10 @@ def diagnose(
     told = (clarified(one, sources) for one in with_brace(without_summaries(messages), sources))
     shown = (one for one in told if header_warnings or not _is_foreign_warning(one, sources))
     placed = (
-        _about_flag(one, sources) or _about_instance(one, parameters, sources) or _about_text(one, parameters, sources)
+        _about_arch(one, sources)
+        or _about_flag(one, sources)
+        or _about_instance(one, parameters, sources)
+        or _about_text(one, parameters, sources)
         for one in shown
     )
     return tuple(one.diagnostic for one in without_consequences(without_repeats(placed), sources))
@@ -179,6 +186,17 @@ def _is_summary(message: ClangMessage) -> bool:
 def _is_foreign_warning(message: ClangMessage, sources: Sources) -> bool:
     foreign = bool(message.path) and not sources.is_users(message.path) and not message.is_error
     return foreign and blamed_flag(message, sources.inputs.flags) is None
+
+
+def _about_arch(message: ClangMessage, sources: Sources) -> Placed | None:
+    """The driver's refusal of the unit's arch, at its place in the kernel file."""
+    kernel, arch = sources.unit.kernel, sources.unit.arch
+    refused = _REFUSED_ARCH.search(message.text) if message.position is None else None
+    if refused is None or refused[1] != arch:
+        return None
+    place = SourcePlace(kernel.arch_spans.get(arch, kernel.template_span))
+    diagnostic = replace(_built(message, place, sources), message=not_compiled(arch))
+    return Placed(_key(message, diagnostic), message, diagnostic, ErrorCause.FLAG)
 
 
 def _about_flag(message: ClangMessage, sources: Sources) -> Placed | None:

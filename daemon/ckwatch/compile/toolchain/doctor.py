@@ -122,7 +122,7 @@ async def supported_archs(toolchain: Toolchain) -> tuple[str, ...]:
     """The archs that clang knows and device libraries are there for, XDL archs first."""
     command: list[str | Path] = [toolchain.clang, "--target=amdgcn-amd-amdhsa", "--print-supported-cpus"]
     done = await run_tool(command, environment=toolchain.environment, timeout_s=60)
-    known = set(re.findall(r"^\s+(gfx[0-9a-f]+)$", done.stdout + done.stderr, re.MULTILINE))
+    known = set(re.findall(r"^\s+(gfx[\w-]+)$", done.stdout + done.stderr, re.MULTILINE))
     files = toolchain.device_libraries.glob("oclc_isa_version_*.bc")
     present = {f"gfx{path.stem.removeprefix('oclc_isa_version_')}" for path in files}
     both = known & present
