@@ -59,7 +59,7 @@ def has_all_headers(toolchain: Toolchain | NvccToolchain) -> bool:
 def lacking_headers(toolchain: Toolchain | NvccToolchain, workspace: Workspace, unit: Unit, rendered: Rendered) -> str:
     """The library of AMD's that the text includes and no folder of headers holds, and how to get it; for a thread.
 
-    ROCm brings Composable Kernel up to 7.13, not as of 7.14.
+    As of ROCm 7.14, Composable Kernel is a package of its own.
     """
     if not isinstance(toolchain, Toolchain) or language_of(unit.kernel.template) is not Language.HIP:
         return ""

@@ -145,6 +145,50 @@ def test_wheels_without_headers_say_what_brings_them(tmp_path: Path) -> None:
         find(tmp_path, "rocm-sdk wheels")
 
 
+@pytest.mark.parametrize("variable", ["ROCM_PATH", "ROCM_HOME", "HIP_PATH"])
+def test_the_folder_of_the_core_sdk_leads_to_it(tmp_path: Path, variable: str) -> None:
+    install(tmp_path, "AMD's packages of the ROCm Core SDK")
+    env = {"HOME": str(tmp_path), "PATH": "/nowhere", variable: str(tmp_path / "opt/rocm")}
+    found = discover(None, env, opt=tmp_path / "nothing")
+    assert (found.source.value, found.root) == (variable, tmp_path / "opt/rocm/core")
+
+
+def test_a_virtual_environment_may_be_named(tmp_path: Path) -> None:
+    install(tmp_path, "rocm-sdk wheels")
+    found = discover(FixedToolchainChoice(rocm=tmp_path / "venv"), {"HOME": str(tmp_path), "PATH": "/nowhere"})
+    assert found.root == tmp_path / SITE / "_rocm_sdk_devel"
+
+
+def test_spack_says_where_its_llvm_is_whatever_its_folders_are_called(tmp_path: Path) -> None:
+    install(tmp_path, "Spack")
+    (tmp_path / "spack/hip-7.2.4-f6pnvbq").rename(tmp_path / "spack/gpu")
+    llvm = tmp_path / "spack/llvm-amdgpu-7.2.4-x3qkz5a/bin"
+    env = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/spack/gpu/bin", "HIP_CLANG_PATH": str(llvm)}
+    found = discover(None, env, opt=tmp_path / "opt", python=str(tmp_path / "python"))
+    assert (found.root, found.clang, found.device_libraries) == (
+        tmp_path / "spack/gpu", llvm / "clang", llvm.parent / "amdgcn/bitcode",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "given"), [("share/hip/version", False), ("bin/.hipVersion", False), ("else", True)])
+def test_clang_is_given_the_version_of_hip_that_it_cannot_read(tmp_path: Path, file: str, given: bool) -> None:
+    install(tmp_path, "Conda")
+    header = tmp_path / "conda/include/hip/hip_version.h"
+    header.write_text("#define HIP_VERSION_MAJOR 7\n#define HIP_VERSION_MINOR 2\n#define HIP_VERSION_PATCH 9\n")
+    path = tmp_path / "conda" / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    assert ("--hip-version=7.2.9" in find(tmp_path, "Conda").hip_arguments) == given
+
+
+def test_a_folder_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+    install(tmp_path, "Conda")
+    env = environment(tmp_path, "Conda") | {"ROCM_PATH": f"/{'x' * 300}"}
+    found = discover(None, env, opt=tmp_path / "opt", python=str(tmp_path / "python"))
+    assert found.root == tmp_path / "conda"
+    assert found.notes[0].startswith(f"ROCM_PATH: /{'x' * 300}")
+
+
 @pytest.mark.parametrize("name", ["rocm-7.2", "rocm-7.2.4"])
 def test_versioned_folders_have_names(tmp_path: Path, name: str) -> None:
     install(tmp_path, "AMD's packages of the ROCm Core SDK")

@@ -9,7 +9,7 @@ import pytest
 from ckwatch.compile.toolchain.composable_kernel import RELEASES
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain
-from ckwatch.compile.toolchain.named import chosen_by_name, installed_names
+from ckwatch.compile.toolchain.named import chosen_by_name, find_ck4inductor, installed_names
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.toolchain_names import fits_version, is_toolchain_name, toolchain_parts
 from helpers.rocm_trees import make_ck, make_installed, make_rocm, make_sources
@@ -34,6 +34,28 @@ def find(machine: Path, name: str, choice: FixedToolchainChoice | None = None) -
     env = {"HOME": str(machine), "PATH": "/usr/bin:/bin"}
     chosen = chosen_by_name(name, choice or FixedToolchainChoice(), env, folder=machine)
     return discover(chosen, env, opt=machine / "opt")
+
+
+@pytest.mark.parametrize(
+    ("lists", "ck", "activated", "found"),
+    [
+        ("checkout/python", "checkout", "", "ckwatch.toml"),
+        ("checkout/python", "checkout/include", "", "ckwatch.toml"),
+        ("checkout/python", "checkout/include/ck", "", "ckwatch.toml"),
+        ("v/lib/python3.12/site-packages", "v/lib/python3.12/site-packages/ck4inductor", "", "ckwatch.toml"),
+        ("v/lib/python3.12/site-packages", "v/lib/python3.12/site-packages/ck4inductor/include", "", "ckwatch.toml"),
+        ("v/lib/python3.12/site-packages", None, "VIRTUAL_ENV", "the wheel"),
+        ("v/lib/python3.12/site-packages", None, "CONDA_PREFIX", "the wheel"),
+        ("v/lib/python3.12/site-packages", None, "", None),
+    ],
+)
+def test_ck4inductor_comes_with_the_ck_that_is_there(
+    tmp_path: Path, lists: str, ck: str | None, activated: str, found: str | None
+) -> None:
+    (tmp_path / lists / "ck4inductor").mkdir(parents=True)
+    env = {"HOME": str(tmp_path), activated: str(tmp_path / "v")}
+    library = find_ck4inductor(FixedToolchainChoice(ck=None if ck is None else tmp_path / ck), env)
+    assert (library and (library.folder, library.origin)) == (found and (tmp_path / lists, found))
 
 
 @pytest.mark.parametrize(

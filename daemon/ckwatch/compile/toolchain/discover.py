@@ -25,6 +25,7 @@ from ckwatch.compile.toolchain.layouts import (
     hip_version,
     llvm_folders,
     rocm_version,
+    tree_in,
     wheel_trees,
 )
 from ckwatch.compile.toolchain.model import (
@@ -141,24 +142,23 @@ def discover(
     looked: list[str] = []
     try:
         for source, root, hipcc in _candidates(choice, env, opt, Path(python), looked):
-            # However it is reached, a tree that ckwatch installed is used as such.
-            manifest = installations.read_manifest(root.resolve().parent)
-            if manifest is not None and root.resolve().name == "usr":
-                root, hipcc = manifest.root / "usr", None
-            else:
-                manifest = None
             try:
+                root = tree_in(root) if hipcc is None else root
+                # However it is reached, a tree that ckwatch installed is used as such.
+                manifest = installations.read_manifest(root.resolve().parent) if root.resolve().name == "usr" else None
                 if manifest is not None:
+                    root, hipcc = manifest.root / "usr", None
                     try:
                         relocate.settle(manifest.root, installations.MANIFEST)
                     except ToolchainError as error:
                         raise _UnusableError(error.message) from error
-                return _assemble(source, _find_parts(root, hipcc), choice, env, cache, manifest, tuple(notes))
-            except _UnusableError as error:
-                looked.append(f"{source}: {error}")
+                return _assemble(source, _find_parts(root, hipcc, env), choice, env, cache, manifest, tuple(notes))
+            except (_UnusableError, OSError) as error:  # a folder may not be readable
+                why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+                looked.append(f"{source}: {why}")
                 if source is ToolchainSource.CONFIG:
-                    raise ToolchainError(f"[toolchain] rocm = {root}: {error}", ROCM_INSTALL_HINT) from None
-                notes.append(f"{source}: {error}")
+                    raise ToolchainError(f"[toolchain] rocm = {root}: {why}", ROCM_INSTALL_HINT) from None
+                notes.append(f"{source}: {why}")
     finally:
         cache.save()
     raise ToolchainError("no HIP compiler found\n" + "\n".join(f"  {line}" for line in looked), ROCM_INSTALL_HINT)
@@ -174,10 +174,11 @@ def _candidates(
     if choice.rocm is not None:
         named = not choice.rocm.is_absolute()
         yield ToolchainSource.CONFIG, find_rocm(str(choice.rocm), env, opt) if named else choice.rocm, None
-    if env.get("ROCM_PATH"):
-        yield ToolchainSource.ENVIRONMENT, Path(env["ROCM_PATH"]).absolute(), None
-    else:
-        looked.append("ROCM_PATH: not set")
+    for source in (ToolchainSource.ENVIRONMENT, ToolchainSource.ROCM_HOME, ToolchainSource.HIP_PATH):
+        if env.get(source.value):
+            yield source, Path(env[source.value]).absolute(), None
+        else:
+            looked.append(f"{source}: not set")
     systems = sorted((*opt.glob("rocm*"), *opt.glob("rocm/core*")), key=_system_rank, reverse=True)
     for root in systems:
         if root.is_dir() and not (root.name == "rocm" and any(root.glob("core*"))):  # which it has but links to
@@ -208,13 +209,13 @@ def _system_rank(root: Path) -> tuple[tuple[int, ...], bool, str]:
     return version_rank(rocm_version(root) or root.name), root.name == "rocm", root.name
 
 
-def _find_parts(root: Path, hipcc: Path | None) -> _RocmFiles:
+def _find_parts(root: Path, hipcc: Path | None, env: Mapping[str, str]) -> _RocmFiles:
     if not root.is_dir():
         raise _UnusableError(f"{root} is not a folder")
     hipcc = hipcc or root / "bin" / "hipcc"
     if not os.access(hipcc, os.X_OK):
         raise _UnusableError(f"{root} has no bin/hipcc")
-    llvm = next((folder for folder in llvm_folders(root) if os.access(folder / "clang++", os.X_OK)), None)
+    llvm = next((folder for folder in llvm_folders(root, env) if os.access(folder / "clang++", os.X_OK)), None)
     if llvm is None:
         raise _UnusableError(f"{root} has hipcc and no clang++ (looked in lib/llvm/bin and llvm/bin)")
     bitcode = next((folder for folder in bitcode_folders(root, llvm) if (folder / "ocml.bc").is_file()), None)
@@ -263,6 +264,8 @@ def _assemble(
         places = _include_folders(choice.ck) if choice.ck.is_absolute() else ()
         ck_tile = next((one for one in places if (one / CK_TILE_PROBE).is_file()), None if places else choice.ck)
     hip_arguments = [f"--rocm-path={root}", f"--rocm-device-lib-path={parts.device_libraries}"]
+    if not any((root / file).is_file() for file in ("share/hip/version", "bin/.hipVersion")):  # which clang reads
+        hip_arguments += [f"--hip-version={hip}"] if hip != "unknown" else []
     cpp_arguments: list[str] = []
     link_arguments = [f"-L{library.parent}"] if library is not None else []
     number = re.search(r"version (\d+)\.", first_line)

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +61,14 @@ def layout_of(root: Path) -> Layout:
     return next(layout for layout in LAYOUTS if layout.is_of(root))
 
 
-def llvm_folders(root: Path) -> Iterator[Path]:
+def tree_in(folder: Path) -> Path:
+    """The ROCm tree that a folder means: itself, the Core SDK to which its parts lead, or the wheels' of a virtual
+    environment."""
+    core = folder / "core"
+    return core if (core / "bin/hipcc").is_file() else next(iter(wheel_trees(folder)), folder)
+
+
+def llvm_folders(root: Path, env: Mapping[str, str]) -> Iterator[Path]:
     """The folders in which clang and its tools may lie, the likeliest first."""
     yield from (root / "lib/llvm/bin", root / "llvm/bin")
     # Debian keeps several LLVMs side by side; the one for HIP has the device libraries.
@@ -71,6 +78,8 @@ def llvm_folders(root: Path) -> Iterator[Path]:
     if version is not None:
         yield from sorted(root.parent.glob(f"llvm-amdgpu-{version[1]}*/bin"))
     yield root / "bin"
+    if env.get("HIP_CLANG_PATH"):  # as Spack sets it, whose folders may have any names
+        yield Path(env["HIP_CLANG_PATH"])
 
 
 def bitcode_folders(root: Path, llvm: Path) -> Iterator[Path]:

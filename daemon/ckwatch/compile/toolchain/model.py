@@ -32,6 +32,8 @@ class ToolchainSource(StrEnum):
 
     CONFIG = "ckwatch.toml"
     ENVIRONMENT = "ROCM_PATH"
+    ROCM_HOME = "ROCM_HOME"
+    HIP_PATH = "HIP_PATH"
     SYSTEM = "/opt/rocm"
     PATH = "hipcc on PATH"
     WHEELS = "rocm-sdk wheels"

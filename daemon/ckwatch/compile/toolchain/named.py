@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ckwatch.compile.toolchain import composable_kernel, installations
@@ -17,6 +17,7 @@ from ckwatch.compile.toolchain.layouts import rocm_version
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, HeaderLibrary, ToolchainChoice
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.toolchain_names import fits_version, is_toolchain_name, toolchain_parts
+from ckwatch.system.user_files import is_folder
 
 
 def chosen_by_name(
@@ -32,7 +33,7 @@ def chosen_by_name(
         path = Path(part)
         if not is_toolchain_name(part):
             path = Path(os.path.normpath((folder or Path.cwd()) / path.expanduser()))
-            if not path.is_dir():
+            if not is_folder(str(path)):
                 known = ", ".join(installed_names(env)) or "none"
                 raise ToolchainError(
                     f"no toolchain is called {part!r}, and there is no folder {path}",
@@ -104,17 +105,27 @@ def find_ck(name: str, env: Mapping[str, str]) -> ComposableKernelSources:
 
 def find_ck4inductor(choice: ToolchainChoice | None, env: Mapping[str, str]) -> HeaderLibrary | None:
     """Return the folder from which Python imports ck4inductor: that of the Composable Kernel that the workspace names,
-    where it has one, else of what ckwatch has installed. Raises `ToolchainError` for a name of what is not there."""
+    a checkout or the wheel, where it has one; else of what ckwatch has installed, else of an activated environment.
+    Raises `ToolchainError` for a name of what is not there."""
     sources = next(iter(composable_kernel.installed_sources(installations.cache_folder(env))), None)
-    if choice is not None and choice.ck is not None:
-        if not choice.ck.is_absolute():
-            sources = find_ck(str(choice.ck), env)
-        for folder in (choice.ck, choice.ck.parent):
-            if choice.ck.is_absolute() and (folder / "python/ck4inductor").is_dir():
-                return HeaderLibrary(folder / "python", None, "ckwatch.toml")
-    if sources is None:
-        return None
-    return HeaderLibrary(sources.python, sources.release.ck_version, sources.release.origin)
+    ck = None if choice is None else choice.ck
+    if ck is not None and not ck.is_absolute():
+        sources = find_ck(str(ck), env)
+    elif ck is not None:
+        near = (place for folder in (ck, *ck.parents[:2]) for place in (folder / "python", folder.parent))
+        if (named := _with_ck4inductor(near)) is not None:
+            return HeaderLibrary(named, None, "ckwatch.toml")
+    if sources is not None:
+        return HeaderLibrary(sources.python, sources.release.ck_version, sources.release.origin)
+    prefixes = [Path(env[name]) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if env.get(name)]
+    wheel = _with_ck4inductor(
+        found for prefix in prefixes for found in sorted(prefix.glob("lib/python3*/site-packages"))
+    )
+    return None if wheel is None else HeaderLibrary(wheel, None, "the wheel")
+
+
+def _with_ck4inductor(folders: Iterable[Path]) -> Path | None:
+    return next((folder for folder in folders if (folder / "ck4inductor").is_dir()), None)
 
 
 def holds_ck(folder: Path) -> bool:
