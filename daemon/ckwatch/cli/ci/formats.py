@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from ckwatch.cli.ci.report import CiReport
+if TYPE_CHECKING:
+    from ckwatch.cli.ci.report import CiReport
 
 FORMATS: Mapping[str, str] = {
     "text": "texts:text",

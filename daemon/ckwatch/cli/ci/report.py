@@ -41,19 +41,18 @@ class Revision:
 class CiUnit:
     """A unit that the change affects.
 
-    `place`: its instance in its kernel file (of a removed one, where it stood). `was`: its name at the base, where it
-    was renamed. `because`: changed files that it is made from, relative to the repository; empty where it has others
-    through settings alone. `change` has the verdict, its reasons, the figures that differ and the outcomes before and
-    after (errors, report, predicted times, verification). `diagnostics`: errors and warnings of its present state, and
-    one with code `ci/VERDICT` at `place` for what the verdict says and no error does. `profile`: lines whose counts
-    differ; `timings`: on a device, against the base's. `fails`: its verdict is one of those that fail the run.
+    `place`: its instance in its kernel file (of a removed one, where it stood). `because`: changed files that it is
+    made from, relative to the repository. `change` has the verdict, its reasons, the figures that differ and the
+    outcomes before and after (errors, report, predicted times, verification). `diagnostics`: errors and warnings of its
+    present state, and one with code `ci/VERDICT` at `place` for what the verdict says and no error does. `profile`:
+    lines whose counts differ; `timings`: on a device, against the base's. `fails`: its verdict is one of those that
+    fail the run.
     """
 
     id: str
     place: Span
     presence: Presence
     change: UnitChange
-    was: str = ""
     because: tuple[str, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     profile: tuple[LineChange, ...] = ()
@@ -64,6 +63,11 @@ class CiUnit:
     def verdict(self) -> str:
         """The value of its `ChangeVerdict`."""
         return self.change.verdict.value
+
+    @property
+    def was(self) -> str:
+        """Its name at the base, where it was renamed."""
+        return self.change.was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
