@@ -96,6 +96,7 @@ async def open_outcomes(
         loaded = await to_thread.run_sync(view_loader.load, MAIN, {}, options)
         emulate = tools.emulate or WorkerEmulator(build_tools, root)
         verifier = VerifyRunner(State(root=str(root)), view_loader, build_tools, emulate, _unplaced)
+        verifier.on_stage = lambda _unit, _stage: None
         threads = CapacityLimiter(4)
         renders = RenderHandler(build_tools, view_loader, threads)
         builds = None

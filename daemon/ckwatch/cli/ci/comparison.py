@@ -136,7 +136,8 @@ class Comparison:
         fails = change.verdict in self.fail_on
         diagnostics = tuple(found for found in own if found.severity in (Severity.ERROR, Severity.WARNING))
         severity = Severity.ERROR if fails else NOTED.get(change.verdict)
-        if severity is not None and not any(found.severity is Severity.ERROR for found in diagnostics):
+        said = change.after.errors or any(found.severity is Severity.ERROR for found in diagnostics)
+        if severity is not None and not said:
             diagnostics = (*diagnostics, _at_unit(change, place, severity))
         presence: Presence = "kept"
         if one.now is None:
