@@ -44,6 +44,9 @@ from ckwatch.workspace.trust import require_trusted
 
 RENDERS_KEPT = 64
 
+UNITS_PER_RENDERER = 16
+"""A process that renders takes as long to start as it takes to render so many."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeTools:
@@ -94,6 +97,8 @@ async def open_outcomes(
         view_loader = ViewLoader(root, build_tools)
         options = ViewOverrides(archs=archs)
         loaded = await to_thread.run_sync(view_loader.load, MAIN, {}, options)
+        units = sum(len(kernel.units) for kernel in loaded.kernels)
+        build_tools.renders = max(1, min(tools.renders, units // UNITS_PER_RENDERER))
         emulate = tools.emulate or WorkerEmulator(build_tools, root)
         verifier = VerifyRunner(State(root=str(root)), view_loader, build_tools, emulate, _unplaced)
         verifier.on_stage = lambda _unit, _stage: None

@@ -7,6 +7,7 @@ with. What differs is what `git diff` of the work tree says, with files that git
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +36,10 @@ PATHS_AT_ONCE = 500
 BRANCH_VARIABLES = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "CHANGE_TARGET")
 """Variables in which pipelines name the branch that a change is for: GitHub's, GitLab's, Jenkins's."""
 
-DEFAULT_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+DEFAULT_BRANCHES = (
+    *("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master"),
+    *("refs/heads/main", "refs/heads/master"),
+)
 
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
@@ -58,38 +62,38 @@ class Repository:
     root: str
     inside: str
     environment: Mapping[str, str]
+    is_shallow: bool = False
+    lfs_objects: str = ""
+    head_commit: str = ""
+    """Empty before the first commit."""
 
     @classmethod
     async def around(cls, workspace: Path, environment: Mapping[str, str] = os.environ) -> Repository:
         """Raises CkwatchError where there is no repository, or git refuses it."""
         own = git_environment(environment) | {"GIT_LFS_SKIP_SMUDGE": "1"}
         found = cls(str(workspace), "", own)
-        answer = await found._run("rev-parse", "--show-toplevel", "--show-prefix")
+        asked = ("--show-toplevel", "--show-prefix", "--is-shallow-repository", "--git-path", "lfs/objects")
+        answer = await found._run("rev-parse", *asked)
         if not answer.succeeded:
             words = answer.stderr.strip().removeprefix("fatal: ")
             if "not a git repository" in words:
                 raise CkwatchError(f"{workspace} is not in a git repository", "`git init` makes one.")
             raise CkwatchError(f"git refuses {workspace}: {words}")
-        top, inside = answer.stdout.split("\n")[:2]
+        top, inside, shallow, objects = answer.stdout.split("\n")[:4]
         inside = inside.rstrip("/")
         end = f"/{inside}" if inside else ""
         # a workspace that was reached through a link keeps the path it was given by
         root = str(workspace).removesuffix(end) if str(workspace).endswith(end) else top
-        return cls(root, inside, own)
-
-    @property
-    def workspace(self) -> str:
-        """The workspace's folder."""
-        return f"{self.root}/{self.inside}" if self.inside else self.root
+        head = await found._commit("HEAD")
+        return cls(root, inside, own, shallow == "true", str(workspace / objects), head)
 
     async def head(self, base: Revision, differences: Differences) -> Revision:
         """The state of the work tree."""
-        commit = await self._line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         branch = await self._line("symbolic-ref", "--quiet", "--short", "HEAD")
         dirty = bool(differences.paths)
-        if commit != base.commit:
+        if self.head_commit != base.commit:
             dirty = bool(await self._output("status", "--porcelain", "-z"))
-        return Revision(name=branch or "HEAD", commit=commit, dirty=dirty)
+        return Revision(name=branch or "HEAD", commit=self.head_commit, dirty=dirty)
 
     async def base(self, asked: str | None) -> Revision:
         """The base: the merge base with `asked`, with the branch that a pipeline names, or with the default branch.
@@ -97,42 +101,51 @@ class Repository:
 
         Raises CkwatchError for one that is not there, with the command that fetches it.
         """
-        if not await self._line("rev-parse", "--verify", "--quiet", "HEAD^{commit}"):
+        if not self.head_commit:
             if asked:
                 raise CkwatchError(f"there is no commit yet to compare with '{asked}'")
             return Revision(name="no commit", commit="")
-        named = asked or next((name for one in BRANCH_VARIABLES if (name := self.environment.get(one))), None)
-        if asked is None and named is not None:
-            candidates: Sequence[str] = (f"origin/{named}", named)
-        else:
-            candidates = DEFAULT_BRANCHES if named is None else (named,)
-        for name in candidates:
-            if commit := await self._line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"):
+        branch = next((name for one in BRANCH_VARIABLES if (name := self.environment.get(one))), None)
+        if asked is None and branch is None:
+            return await self._default()
+        named = asked or branch or ""
+        for name in (asked,) if asked else (f"origin/{branch}", named):
+            if commit := await self._commit(name):
                 return Revision(name=name, commit=await self._merge_base(name, commit))
-        shallow = await self._is_shallow()
-        if named is None:
-            raise CkwatchError(
-                "there is no default branch to compare with: no origin/HEAD, main or master",
-                _fetch("main", shallow=shallow) if shallow else "--base names a commit or a branch.",
-            )
+        where = "shallow clone" if self.is_shallow else "repository"
+        raise CkwatchError(f"there is no commit '{named}' in this {where}", self._fetch(named))
+
+    async def _default(self) -> Revision:
+        known = await self._output("for-each-ref", "--format=%(refname) %(objectname)", *DEFAULT_BRANCHES)
+        commits = dict(line.split(" ") for line in known.splitlines())
+        for branch in DEFAULT_BRANCHES:
+            if branch in commits:
+                name = branch.removeprefix("refs/heads/").removeprefix("refs/remotes/")
+                return Revision(name=name, commit=await self._merge_base(name, commits[branch]))
         raise CkwatchError(
-            f"there is no commit '{named}' in this {'shallow clone' if shallow else 'repository'}",
-            _fetch(named, shallow=shallow),
+            "there is no default branch to compare with: no origin/HEAD, main or master",
+            self._fetch("main") if self.is_shallow else "--base names a commit or a branch.",
         )
 
     async def _merge_base(self, name: str, commit: str) -> str:
         found = await self._line("merge-base", "HEAD", commit)
         if found:
             return found
-        if await self._is_shallow():
+        if self.is_shallow:
             raise CkwatchError(
-                f"this shallow clone does not reach back to where the work tree left '{name}'",
-                _fetch(name, shallow=True),
+                f"this shallow clone does not reach back to where the work tree left '{name}'", self._fetch(name)
             )
         raise CkwatchError(f"'{name}' has no commit in common with HEAD", "--base names another commit or branch.")
 
-    async def _is_shallow(self) -> bool:
-        return await self._line("rev-parse", "--is-shallow-repository") == "true"
+    def _fetch(self, name: str) -> str:
+        """The command that fetches a branch or a commit."""
+        branch = name.removeprefix("origin/")
+        target = shlex.quote(branch if re.fullmatch(r"[0-9a-f]{7,64}", branch) else
+                             f"{branch}:refs/remotes/origin/{branch}")  # fmt: skip
+        return f"`git fetch {'--unshallow ' if self.is_shallow else ''}origin {target}` fetches it."
+
+    async def _commit(self, name: str) -> str:
+        return await self._line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
     async def differences(self, base: Revision) -> Differences:
         """What differs between the base and the work tree."""
@@ -181,9 +194,7 @@ class Repository:
         for paths in _batched(sorted(differences.kept), PATHS_AT_ONCE):
             prefix = f"--prefix={target}/"
             await self._output("checkout-index", "--force", "--quiet", prefix, "--", *paths, more=environment)
-        objects = await self._line("rev-parse", "--git-path", "lfs/objects")
-        folder = Path(self.root, objects)
-        lost = await to_thread.run_sync(_fill_pointers, target, sorted(differences.kept), folder)
+        lost = await to_thread.run_sync(_fill_pointers, target, sorted(differences.kept), Path(self.lfs_objects))
         notes = [f"`{one}` is a submodule at another commit: its present files are used for the base, too." for one in
                  differences.submodules]  # fmt: skip
         if lost:
@@ -219,12 +230,6 @@ class Repository:
             words = answer.stderr.strip() or "its output is too long"
             raise CkwatchError(f"`git {arguments[0]}` failed: {words}")
         return answer.stdout
-
-
-def _fetch(name: str, *, shallow: bool) -> str:
-    """The command that fetches a branch or a commit."""
-    branch = shlex.quote(name.removeprefix("origin/"))
-    return f"`git fetch {'--unshallow ' if shallow else ''}origin {branch}:refs/remotes/origin/{branch}` fetches it."
 
 
 def _batched(names: Iterable[str], size: int) -> Iterator[tuple[str, ...]]:
