@@ -105,6 +105,7 @@ class QuickToolchain:
     hip_version: str = "0"
     environment: Mapping[str, str] = field(default_factory=dict)
     workspace: Path | None = None
+    unknown_flags: frozenset[str] = frozenset()
 
     @property
     def clangxx(self) -> Path:

@@ -88,5 +88,5 @@ def test_markdown_of_many_units_fits_a_comment() -> None:
     text = markdown_report("Many", [], many, change_summary(many))
     assert COMMENT_CHARACTERS - 1000 < len(text) <= COMMENT_CHARACTERS
     shown = text.count("| `gemm/")
-    assert text.endswith(f"{2000 - shown} units more: `--json` has all.\n")
+    assert text.endswith(f"characters: new spills: {2000 - shown}. `--json` has all.\n")
     assert "**new spills: 2000**" in text

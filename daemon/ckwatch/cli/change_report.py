@@ -6,11 +6,13 @@ A Markdown report fits a pull request's comment. Units that do not fit are count
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ckwatch.checks.fold import fold
 from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.styled_text import StyledText
 from ckwatch.model.amounts import change, count, digits
 
 if TYPE_CHECKING:  # the wire types load pydantic
@@ -18,6 +20,9 @@ if TYPE_CHECKING:  # the wire types load pydantic
 
 COMMENT_CHARACTERS = 65_536
 """The longest comment that GitHub takes."""
+
+ROOM = 400
+"""Characters for the sentence that says what was left out."""
 
 MESSAGE_CHARACTERS = 400
 UNITS_NAMED = 10
@@ -31,6 +36,8 @@ VERDICTS = {
     "worse": ("↓", "yellow", "worse", "Worse"),
     "unknown": ("?", "yellow", "not known", "Not known"),
     "changed": ("≠", "", "different", "Different"),
+    "new": ("+", "", "new", "New"),
+    "removed": ("−", "dim", "removed", "Removed"),
     "fixed": ("✓", "green", "fixed", "Fixed"),
     "better": ("↑", "green", "better", "Better"),
     "same": ("=", "dim", "the same", "The same"),
@@ -45,20 +52,26 @@ def print_changes(output: Output, changes: Sequence[UnitChange], summary: Change
     """Print each unit that is not the same, the messages of those that no longer compile, and sums."""
     broken = {one.unit: one.after.errors for one in changes if one.verdict == "broken"}
     output.diagnostics(fold(broken, max(len(changes), 1)))
+    for line in (*change_lines(changes, summary), StyledText((f"{count(len(changes), 'unit')}: {tally(summary)}", ""))):
+        output.styled(line)
+
+
+def change_lines(changes: Sequence[UnitChange], summary: ChangeSummary) -> Iterator[StyledText]:
+    """A line for each unit that is not the same, then sums of figures."""
     for text, units in _by_text((text, one.unit) for one in changes for text in one.rewrites):
-        output.text(f"{count(len(units), 'unit')}: {text}", "bold")
+        yield StyledText((f"{count(len(units), 'unit')}: {text}", "bold"))
     for one in in_order(changes):
         mark, style, words, _ = VERDICTS[one.verdict]
-        if one.verdict not in ("same", "skipped"):
-            output.text(f"{mark} {one.unit}  {words}{''.join(f': {text}' for text in what_changed(one))}", style)
+        if one.verdict not in ("same", "skipped") or one.was:
+            text = "".join(f": {text}" for text in what_changed(one))
+            yield StyledText((f"{mark} {one.unit}  {words}{text}", style))
     heading, *rows = aligned([_sum_cells(one) for one in summary.figures], frozenset(range(1, 6)), SUM_HEADING)
     if rows:
-        output.text(f"  {heading}", "bold")
+        yield StyledText((f"  {heading}", "bold"))
     for row in rows:
-        output.text(f"  {row}")
-    for text in (_predicted(summary), f"{count(len(changes), 'unit')}: {tally(summary)}"):
-        if text:
-            output.text(text)
+        yield StyledText((f"  {row}", ""))
+    if text := _predicted(summary):
+        yield StyledText((text, ""))
 
 
 def in_order(changes: Iterable[UnitChange]) -> list[UnitChange]:
@@ -68,9 +81,9 @@ def in_order(changes: Iterable[UnitChange]) -> list[UnitChange]:
 
 
 def what_changed(one: UnitChange) -> list[str]:
-    """The reasons for a verdict, then the figures that read differently."""
+    """The unit's former name, the reasons for a verdict, then the figures that read differently."""
     figures = ", ".join(map(str, one.figures))
-    return [*one.reasons, *([figures] if figures else [])]
+    return [*([f"it was {one.was}"] if one.was else []), *one.reasons, *([figures] if figures else [])]
 
 
 def tally(summary: ChangeSummary) -> str:
@@ -104,44 +117,48 @@ def markdown_report(
         lines.append("")
     if text := _predicted(summary):
         lines += [f"{text[0].upper()}{text[1:]}", ""]
-    left = COMMENT_CHARACTERS - 200 - sum(len(line) + 1 for line in lines)
-    omitted = 0
-    for line, units in _sections(changes, root):
+    left = COMMENT_CHARACTERS - ROOM - sum(len(line) + 1 for line in lines)
+    omitted: Counter[str] = Counter()
+    for line, heading, units in _sections(changes, root):
         left -= len(line) + 1
         if left < 0:
-            omitted += units
+            omitted[heading] += units
         else:
             lines.append(line)
-    if omitted:
-        lines += ["", f"{count(omitted, 'unit')} more: `--json` has all."]
+    if omitted := +omitted:
+        words = ", ".join(f"{heading.lower()}: {units}" for heading, units in omitted.items())
+        lines += [
+            "",
+            f"Left out, as a comment has room for {COMMENT_CHARACTERS:,} characters: {words}. `--json` has all.",
+        ]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _sections(changes: Sequence[UnitChange], root: str) -> Iterable[tuple[str, int]]:
-    """Lines, and how many units are lost where one is left out."""
+def _sections(changes: Sequence[UnitChange], root: str) -> Iterable[tuple[str, str, int]]:
+    """Lines, the heading that each stands below, and how many units are lost where it is left out."""
     rewrites = _by_text((text, one.unit) for one in changes for text in one.rewrites)
     for text, units in rewrites:
-        yield f"- {count(len(units), 'unit')}: {_escaped(text)}", 0
+        yield f"- {count(len(units), 'unit')}: {_escaped(text)}", "", 0
     if rewrites:
-        yield "", 0
+        yield "", "", 0
     for verdict, (_, _, _, heading) in VERDICTS.items():
         mine = [one for one in changes if one.verdict == verdict]
         if not mine or verdict == "skipped":
             continue
-        yield f"### {heading} ({len(mine)})", 0
-        yield "", 0
+        yield f"### {heading} ({len(mine)})", heading, 0
+        yield "", heading, 0
         if verdict == "same":
-            yield f"{_named([one.unit for one in mine])}", len(mine)
+            yield f"{_named([one.unit for one in mine])}", heading, len(mine)
         elif verdict == "broken":
             for text, units in _by_text((_error(one, root), one.unit) for one in mine):
-                yield f"- {text}: {_named(units)}", len(units)
+                yield f"- {text}: {_named(units)}", heading, len(units)
         else:
-            yield "| unit | what changes |", 0
-            yield "|---|---|", 0
+            yield "| unit | what changes |", heading, 0
+            yield "|---|---|", heading, 0
             for one in mine:
                 words = "; ".join(_escaped(_cut(text)) for text in what_changed(one)).replace("|", "\\|")
-                yield f"| {_code(one.unit)} | {words} |", 1
-        yield "", 0
+                yield f"| {_code(one.unit)} | {words} |", heading, 1
+        yield "", heading, 0
 
 
 def _by_text(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:

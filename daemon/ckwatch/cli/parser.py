@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ckwatch.cli.ci.formats import FORMATS
 from ckwatch.cli.completion import names
 from ckwatch.model.emulated_archs import EMULATED_ARCHS
 from ckwatch.model.verification import INSTRUCTION_LIMIT
@@ -149,6 +150,18 @@ def seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a time: write 90s, 20m or 2h")
     return value
 
+
+def report_place(text: str) -> tuple[str, Path | None]:
+    """`FORMAT` or `FORMAT=FILE`."""
+    name, _, path = text.partition("=")
+    if name not in FORMATS:
+        raise argparse.ArgumentTypeError(f"there is no format '{name[:40]}'{_meant(name, FORMATS)}")
+    if "=" in text and not path:
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' names no file")
+    return name, Path(path) if path else None
+
+
+FAILING = ("broken", "wrong", "spills", "worse", "unknown", "changed", "removed")
 
 SHAPE = "a name in the kernel file, or sizes (M=64,N=64,K=128)"
 CODE_FILE = ".hsaco, .so, .o, .pt2 (AOT Inductor), an entry of Triton's cache, or a folder of these"
@@ -430,6 +443,44 @@ BUILDING = (
         *DAEMON,
         more="Units are built with both toolchains, into the store and nowhere else. Exit status 1 if a unit no longer "
         "compiles, has a wrong result or spills more registers, 2 if one cannot be compared here.",
+    ),
+    command(
+        "ci",
+        "Compare what changed since a git commit with what it was",
+        value(
+            "paths",
+            "PATH",
+            "a file or folder: what depends on it is compared (default: all that differs from the base)",
+            nargs="*",
+        ),
+        value(
+            "--base",
+            "REF",
+            "compare with the merge base of HEAD and REF (default: the branch that a pipeline names, else the default "
+            "branch)",
+        ),
+        Alternatives(
+            several(
+                "--report",
+                "FORMAT[=FILE]",
+                f"write the report as FORMAT ({', '.join(FORMATS)}) to FILE, or print it; may be repeated",
+                type=report_place,
+            ),
+            flag("--json", "print JSON"),
+        ),
+        several(
+            "--fail-on",
+            "VERDICT",
+            f"fail on this verdict ({', '.join(FAILING)}); may be repeated (default: broken, wrong and spills)",
+            choices=FAILING,
+        ),
+        flag("--no-verify", "compile and compare only, without the emulator"),
+        flag("--no-build", "check only, without a compiler"),
+        ARCHS,
+        TRUST,
+        more="Both states are built, into the store and nowhere else; what is the same comes from there. Exit status 1 "
+        "if a unit fails by its verdict or a file has a new mistake, 2 if one cannot be compared here.",
+        runs="ci.command:run",
     ),
     command(
         "emulate",

@@ -54,10 +54,11 @@ class CompilerWithStore:
 
 @dataclass(eq=False)
 class BuildTools:
-    """Configured again when the settings change. `compiler` is None while `problem` says why there is none."""
+    """Configured again when the settings change. `compiler` is None while `problem` says why there is none. `renders`:
+    processes that render at once, for those search paths that are rendered from next."""
 
     _environment: Mapping[str, str]
-    _renders: int
+    renders: int
     _launch: Launcher = run_process
     _find_toolchain: FindToolchain = discover
     _pools: dict[tuple[Path, ...], RenderPool] = field(default_factory=dict, init=False)
@@ -216,7 +217,7 @@ class BuildTools:
         """The render workers for a template search path."""
         pool = self._pools.get(folders)
         if pool is None:
-            pool = self._pools[folders] = RenderPool(folders, self._renders)
+            pool = self._pools[folders] = RenderPool(folders, self.renders)
         return pool
 
     @property

@@ -39,6 +39,8 @@ class ChangeVerdict(StrEnum):
     WORSE = "worse"
     UNKNOWN = "unknown"
     CHANGED = "changed"
+    NEW = "new"
+    REMOVED = "removed"
     FIXED = "fixed"
     BETTER = "better"
     SAME = "same"
@@ -50,11 +52,12 @@ CERTAIN = (ChangeVerdict.BROKEN, ChangeVerdict.WRONG, ChangeVerdict.SPILLS)
 
 
 class UnitOutcome(Value):
-    """A unit in one of the states. `problem`: why there is no artifact, or no answer to whether there is one, in a
-    sentence; `errors` has the compiler's messages. `from_store`: the artifact was there before it was asked for.
-    `verification` is None where `not_verified` says why."""
+    """A unit in one of the states. `outcome`: `absent` where there is no such unit, `checked` where no compiler was
+    asked for. `problem`: why there is no artifact, or no answer to whether there is one, in a sentence; `errors` has
+    the compiler's messages. `from_store`: the artifact was there before it was asked for. `verification` is None where
+    `not_verified` says why."""
 
-    outcome: Literal["built", "failed", "skipped", "faulted"]
+    outcome: Literal["built", "failed", "skipped", "faulted", "checked", "absent"]
     problem: str = ""
     errors: tuple[Diagnostic, ...] = ()
     artifact_key: str = ""
@@ -84,7 +87,7 @@ class UnitOutcome(Value):
 class UnitChange(Value):
     """A unit before and after. `reasons` for the verdict, as sentences; `figures` of the main kernel that read
     differently, predicted times among them; `rewrites`: what the unit's text has to say instead, where that is known.
-    """
+    `was`: its name before, where that was another."""
 
     unit: str
     verdict: ChangeVerdict
@@ -93,6 +96,7 @@ class UnitChange(Value):
     before: UnitOutcome
     after: UnitOutcome
     rewrites: tuple[str, ...] = ()
+    was: str = ""
 
 
 class SummedFigure(Value):
@@ -134,7 +138,9 @@ class UpgradeLine(Value):
     change: UnitChange | None = None
 
 
-def unit_change(unit: str, before: UnitOutcome, after: UnitOutcome, rewrites: Sequence[str] = ()) -> UnitChange:
+def unit_change(
+    unit: str, before: UnitOutcome, after: UnitOutcome, rewrites: Sequence[str] = (), *, was: str = ""
+) -> UnitChange:
     """Compare two states of a unit."""
     figures = _figures(before, after)
     verdict, reasons = _verdict(before, after, figures)
@@ -146,6 +152,7 @@ def unit_change(unit: str, before: UnitOutcome, after: UnitOutcome, rewrites: Se
         before=before,
         after=after,
         rewrites=tuple(rewrites),
+        was=was,
     )
 
 
@@ -177,7 +184,9 @@ def _verdict(
     outcomes = (before.outcome, after.outcome)
     if "faulted" in outcomes:
         return ChangeVerdict.UNKNOWN, [one.problem for one in (before, after) if one.outcome == "faulted"]
-    if outcomes != ("built", "built"):
+    if "absent" in outcomes:
+        return _came_or_went(before, after)
+    if not {*outcomes} <= {"built", "checked"}:
         return _unbuilt(before, after)
     if after.is_wrong and not before.is_wrong and after.verification is not None:
         return ChangeVerdict.WRONG, [after.verification.summary]
@@ -198,9 +207,25 @@ def _verdict(
     return ChangeVerdict.CHANGED if figures else ChangeVerdict.SAME, both_wrong
 
 
+def _came_or_went(before: UnitOutcome, after: UnitOutcome) -> tuple[ChangeVerdict, list[str]]:
+    """One of the two does not exist."""
+    if after.outcome == "absent":
+        return ChangeVerdict.REMOVED, [after.problem] if after.problem else []
+    if after.outcome == "failed":
+        return ChangeVerdict.BROKEN, [f"it is new: {after.problem}"]
+    if after.is_wrong and after.verification is not None:
+        return ChangeVerdict.WRONG, [f"it is new: {after.verification.summary}"]
+    if after.outcome == "skipped":
+        return ChangeVerdict.SKIPPED, [after.problem]
+    spilled = [f"{after.spills} registers spilled"] if after.spills else []
+    return ChangeVerdict.NEW, [*([before.problem] if before.problem else []), *spilled]
+
+
 def _unbuilt(before: UnitOutcome, after: UnitOutcome) -> tuple[ChangeVerdict, list[str]]:
     """One of the two has no artifact."""
-    if after.outcome == "built":
+    if after.outcome in ("built", "checked"):
+        if after.is_wrong and after.verification is not None:
+            return ChangeVerdict.WRONG, [after.verification.summary]
         return ChangeVerdict.FIXED, [f"it did not compile: {before.problem}"]
     if after.outcome == "skipped":
         return ChangeVerdict.SKIPPED, [after.problem]

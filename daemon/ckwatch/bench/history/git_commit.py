@@ -14,6 +14,7 @@ import anyio
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.async_processes import ExitReason, Launcher, run_process
+from ckwatch.system.git import GIT, git_environment
 
 TIME_LIMIT_S = 3.0
 """For all of it. A repository on a slow file system may take longer; its timings have no commit."""
@@ -26,10 +27,8 @@ DIRTY = "-dirty"
 SOURCES = ("*.j2", "*.toml", "*.h", "*.hpp", "*.inc", "*.inl", "*.cuh")
 """Files of these names in the workspace make it dirty also when git does not know them."""
 
-# What a repository's settings could run is not run; nothing is locked or written.
-_GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
-_STATUS = (*_GIT, "status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=dirty")
-_UNKNOWN = (*_GIT, "ls-files", "--others", "--exclude-standard", "--", *SOURCES)
+_STATUS = (*GIT, "status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=dirty")
+_UNKNOWN = (*GIT, "ls-files", "--others", "--exclude-standard", "--", *SOURCES)
 
 _OID = "# branch.oid "
 
@@ -45,8 +44,7 @@ async def commit_of(
 
     `-dirty` follows where a file of the repository differs from it, or the workspace has sources that are not in it.
     """
-    own = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
-    own |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
+    own = git_environment(environment)
     with anyio.move_on_after(time_limit_s):
         status = await _output(launch, _STATUS, root, own)
         if status is None:

@@ -21,12 +21,12 @@ from ckwatch.engine.handlers.analyze import ArtifactAnalyzer
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
+from ckwatch.engine.shape_predictions import shape_predictions
 from ckwatch.engine.to_wire import unit_timings_to_wire
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import problem_of
-from ckwatch.model.kernels import Unit
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.timings import Timing
 from ckwatch.prediction.predict import (
@@ -37,7 +37,7 @@ from ckwatch.prediction.predict import (
     target_of_device,
 )
 from ckwatch.prediction.ranking import RankingCandidate, rank
-from ckwatch.wire.analysis import Analysis, Calibrated, PredictedRanking, ShapePrediction
+from ckwatch.wire.analysis import Analysis, Calibrated, PredictedRanking
 from ckwatch.workspace.shapes import find_shape
 
 ReportOf = Callable[[UnitState], Awaitable[CodeObjectReport]]
@@ -242,25 +242,6 @@ def _why_not(unit: UnitState) -> str:
 def _errors_of(unit: UnitState) -> list[str]:
     """Return the errors of the unit."""
     return [one.message for one in unit.diagnostics if one.severity is Severity.ERROR]
-
-
-def shape_predictions(
-    unit: Unit,
-    report: CodeObjectReport,
-    measured: Callable[[str], tuple[float | None, str]] = lambda _shape: (None, ""),
-) -> tuple[ShapePrediction, ...]:
-    """Predictions for the shapes of a unit with this code object, beside what is `measured`; none for an arch without
-    known parts."""
-    target = target_of(unit.arch)
-    if target is None:
-        return ()
-    found = []
-    for shape in unit.kernel.shapes:
-        problem = problem_of(unit.kernel.operation, shape, unit.arch)
-        prediction = predict(report, unit.instance.parameters, problem, target)
-        measured_us, device = measured(shape.name)
-        found.append(ShapePrediction(shape=shape.name, prediction=prediction, measured_us=measured_us, device=device))
-    return tuple(found)
 
 
 def _measured_time(unit: UnitState, shape: str) -> tuple[float | None, str]:
