@@ -36,7 +36,7 @@ _IMPL = "ck/tensor_operation/gpu/device/impl/"
 _COMMON = f"{_IMPL}device_gemm_wmma_cshuffle_v3_common.hpp"
 _GRID = "ck/tensor_operation/gpu/grid/gridwise_gemm_wmma_cshuffle_v3_common.hpp"
 _TILES = "ck/tensor_operation/gpu/grid/gridwise_ab_transfer_thread_tiles.hpp"
-_EPILOGUE = "ck/tensor_operation/gpu/grid/epilogue_cshuffle_v3_wmma.hpp"
+_EPILOGUE = "ck/tensor_operation/gpu/grid/epilogue_cshuffle_v3_wmma_base.hpp"
 _WMMA = "ck/tensor_operation/gpu/warp/wmma_gemm.hpp"
 _PIPELINE = f"{BLOCK}blockwise_gemm_pipeline_wmmaops_base.hpp"
 _SELECTOR = f"{BLOCK}blockwise_gemm_pipeline_wmma_selector.hpp"
@@ -216,10 +216,10 @@ _OF_KERNEL = rules(
         :source: {_PIPELINE}, KRepeat = KPerBlock / KPack
     c-shuffle-m: C leaves through LDS in steps of CShuffleMRepeatPerShuffle tiles, which must divide a wave's tiles.
         :must: MRepeat % CShuffleMRepeatPerShuffle == 0  :blame: CShuffleMRepeatPerShuffle, MRepeat  :when: HasKernel
-        :source: {_EPILOGUE}, static_assert num_access == sfc_cde_global.GetNumOfAccess()
+        :source: ck/tensor_description/tensor_space_filling_curve.hpp, static_assert; {_EPILOGUE}, SpaceFillingCurveVgpr
     c-shuffle-n: C leaves through LDS in steps of CShuffleNRepeatPerShuffle tiles, which must divide a wave's tiles.
         :must: NRepeat % CShuffleNRepeatPerShuffle == 0  :blame: CShuffleNRepeatPerShuffle, NRepeat  :when: HasKernel
-        :source: {_EPILOGUE}, static_assert num_access == sfc_cde_global.GetNumOfAccess()
+        :source: ck/tensor_description/tensor_space_filling_curve.hpp, static_assert; {_EPILOGUE}, SpaceFillingCurveVgpr
     """
 )
 
