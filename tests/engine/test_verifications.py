@@ -306,7 +306,7 @@ async def test_what_does_not_build_or_cannot_be_emulated_says_so(bench: Bench) -
         (found,) = results(await verify(daemon)).values()
         assert found == (
             "not verified",
-            "gfx1030 is not emulated; gfx90a, gfx942, gfx950, gfx1100, gfx1201 and gfx1250 are",
+            "gfx1030 is not emulated; gfx90a, gfx942, gfx950, gfx1100, gfx1201 and gfx1250 are, and archs with their instructions",
             False,
         )
         bench.write("templates/macros.j2", "BROKEN\n")

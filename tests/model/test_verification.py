@@ -73,7 +73,8 @@ def test_the_outcome_is_that_of_all_problems_and_findings(
         ("gfx90a:xnack-", "emulated:gfx90a"),
         ("gfx1100", "emulated:gfx1100"),
         ("gfx1250", "emulated:gfx1250"),
-        ("gfx1200", None),
+        ("gfx1200", "emulated:gfx1200"),
+        ("gfx908", None),
         ("sm_90", None),
     ],
 )

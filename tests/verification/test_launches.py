@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from ckwatch.model.emulated_archs import EMULATED_ARCHS
 from helpers.code_objects import content
 from references.wave_emulator import WaveEmulator, WaveState
 from torture.emulator import sections
@@ -151,6 +152,21 @@ def test_a_wave_of_gfx12_has_its_number_in_ttmp8(launched: Launched) -> None:
     lines += ["s_cbranch_scc1 1 // BFA20001", "s_trap 2 // BF900002", RDNA4_END]
     found = launched(RDNA4, lines, block=128, arch="gfx1201")["findings"]
     assert [(one["kind"], one["wave"]) for one in found] == [("trap", 3)]
+
+
+@pytest.mark.parametrize(
+    ("arch", "like", "mach"),
+    [("gfx1103", "gfx1100", 0x44), ("gfx1151", "gfx1100", 0x4A), ("gfx11-generic", "gfx1100", 0x54), ("gfx1200", "gfx1201", 0x48),
+     ("gfx12-generic", "gfx1201", 0x59), ("gfx1251", "gfx1250", 0x5A), ("gfx9-4-generic", "gfx942", 0x5F)],
+)  # fmt: skip
+def test_archs_with_the_instructions_of_others(launched: Launched, arch: str, like: str, mach: int) -> None:
+    assert EMULATED_ARCHS[arch] == like
+    code = bytearray(content(f"limits.{like}"))
+    code[48] = mach  # in the ELF header's flags
+    end = END if like == "gfx942" else RDNA4_END
+    assert launched(bytes(code), [end], arch=arch)["error"] == "hipSuccess"
+    refused = launched(content("limits.gfx90a"), [end], arch=arch)
+    assert refused["problem"] == f"the code object is not for {arch}:sramecc+:xnack-"
 
 
 def test_halves_of_registers_are_disassembled_where_they_are_moved(launched: Launched) -> None:

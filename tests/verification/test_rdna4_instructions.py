@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -855,9 +856,10 @@ def test_offsets_in_units_of_what_is_accessed(emulator: WaveEmulator) -> None:
     assert emulator.run([wide_line("s_load_b32")], WIDE, state, checked=True).scalars[10] == words[7]
 
 
-def test_waits_of_gfx1250_change_nothing(emulator: WaveEmulator) -> None:
-    lines, state = [line for line in WIDE_LINES if line.startswith("s_wait")], random_state(24)
+def test_waits_and_hints_of_gfx1250_change_nothing(emulator: WaveEmulator) -> None:
+    state = random_state(24)  # whose addresses are no memory's
+    lines = [line for line in WIDE_LINES if re.match(r"s_wait|s_setreg_imm32_b32|\w+_prefetch_b8", line)]
     after = emulator.run([*lines, wide_line("s_get_pc_i64")], WIDE, state, checked=True)
     assert np.array_equal(after.vectors, state.vectors)
-    assert len(lines) == 3
-    assert after.pair(10) == 16
+    assert len(lines) == 7
+    assert after.pair(10) == 60

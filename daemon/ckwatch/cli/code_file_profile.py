@@ -14,7 +14,7 @@ from ckwatch.cli.code_files import code_key, opened
 from ckwatch.cli.output import Output
 from ckwatch.codeobject.profile_hints import hints_of
 from ckwatch.codeobject.tools.code_file_analysis import analyze_code, disassemble_kernel
-from ckwatch.model.emulated_archs import EMULATED_ARCHS, emulated_device
+from ckwatch.model.emulated_archs import emulated_device, not_emulated
 from ckwatch.model.errors import CkwatchError
 from ckwatch.verification.code_launches import CodeLaunch, LaunchEmulator, count_launch
 from ckwatch.verification.kernel_profiles import counted_profile
@@ -44,9 +44,7 @@ async def profile_file(path: Path, options: argparse.Namespace, output: Output) 
     one = next((each for each in launches if emulated_device(each.code.arch) is not None), None)
     if one is None:
         there = ", ".join(each.code.arch for each in launches)
-        raise CkwatchError(
-            f"{path} has code for {there}, which is not emulated", f"emulated are {', '.join(EMULATED_ARCHS)}"
-        )
+        raise CkwatchError(f"{path} cannot be executed: {not_emulated(there)}")
     emulator = await emulator_of(options)
     with output.working(f"executing {one.resources.name} on the emulator"):
         return await _profile(one, emulator, options.shape)

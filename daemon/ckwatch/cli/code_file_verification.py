@@ -21,7 +21,7 @@ from ckwatch.cli.verify import VerificationResults
 from ckwatch.codeobject.code_files import CodeFile
 from ckwatch.compile.store.artifacts import default_folder
 from ckwatch.compile.toolchain.discover import discover
-from ckwatch.model.emulated_archs import EMULATED_ARCHS, emulated_device
+from ckwatch.model.emulated_archs import emulated_device, not_emulated
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.user_files import is_there
 from ckwatch.verification.code_launches import CodeLaunch, LaunchEmulator, launches_of, verify_launch
@@ -75,9 +75,7 @@ async def verify_file(path: Path, options: argparse.Namespace) -> int:
 
             shown.take(VerifyLine(event="began", unit=name), show)
             if emulated_device(one.code.arch) is None:
-                archs = f"{', '.join(EMULATED_ARCHS[:-1])} and {EMULATED_ARCHS[-1]}"
-                why = f"{one.code.arch} is not emulated; {archs} are"
-                result = UnitVerification(unit=name, outcome="not verified", summary=why)
+                result = UnitVerification(unit=name, outcome="not verified", summary=not_emulated(one.code.arch))
             else:
                 trials = asked[name] if options.shape else await to_thread.run_sync(trials_of, one.unit)
                 found = await verify_launch(one, trials, emulator, stage)

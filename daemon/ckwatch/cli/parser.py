@@ -424,10 +424,10 @@ BUILDING = (
         flag("--force", "execute again what was verified already"),
         flag("--allow-uncompared", "exit with 0 also where results were compared with nothing"),
         *ASKING,
-        more="An emulator on this machine's processor runs what was compiled for gfx90a, gfx942, gfx950, gfx1100, "
-        "gfx1201 or gfx1250: "
-        "some forty shapes, with every access to memory checked. Exit status 1 if a kernel is wrong or does not build, "
-        "2 if it cannot be verified, 3 if all is right but for results without a reference to compare them with.",
+        more="An emulator on this machine's processor runs what was compiled for gfx90a, gfx942, gfx950, gfx11 "
+        "and gfx12: some forty shapes, with every access to memory checked. Exit status 1 if a kernel is wrong or does "
+        "not build, 2 if it cannot be verified, 3 if all is right but for results without a reference to compare them "
+        "with.",
         runs="code_file_verification:run",
     ),
     command(
@@ -485,7 +485,7 @@ BUILDING = (
     command(
         "emulate",
         "Run a program that uses HIP without a GPU",
-        choice("--arch", EMULATED_ARCHS, "which GPU (default: gfx942)", "gfx942"),
+        choice("--arch", tuple(EMULATED_ARCHS), "which GPU (default: gfx942)", "gfx942"),
         value(
             "--instruction-limit",
             "N",

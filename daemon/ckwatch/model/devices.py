@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.targets import GENERIC
 
 AUTO = "auto"
 
@@ -46,16 +47,17 @@ def preferred(devices: Sequence[DeviceFacts], last: str) -> DeviceFacts:
 def can_run(arch: str, device: DeviceFacts) -> bool:
     """Return True if code for `arch` runs on `device`.
 
-    AMD: the same processor, and each target feature that both name (`:xnack-`) set alike. NVIDIA: the same major
-    version and at least the minor one, with `a` exactly the version, with `f` the same family (CUDA programming guide,
-    "Compute capabilities"). The CPU's is `host`.
+    AMD: the same processor or a generic target of it, and each target feature that both name (`:xnack-`) set alike.
+    NVIDIA: the same major version and at least the minor one, with `a` exactly the version, with `f` the same family
+    (CUDA programming guide, "Compute capabilities"). The CPU's is `host`.
     """
     if device.kind == "cuda":
         return _runs_on_cuda(arch, device.arch)
     name, *features = arch.split(":")
     own_name, *own_features = device.arch.split(":")
     own = {feature[:-1]: feature[-1:] for feature in own_features}
-    return name == own_name and all(own.get(feature[:-1], feature[-1:]) == feature[-1:] for feature in features)
+    runs = name == own_name or own_name in GENERIC.get(name, ())
+    return runs and all(own.get(feature[:-1], feature[-1:]) == feature[-1:] for feature in features)
 
 
 def _runs_on_cuda(arch: str, own: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 
@@ -66,6 +66,17 @@ ARCHS: dict[str, tuple[str, ...]] = {
     **{f"sm_{number}{kind}": () for number in (100, 103, 110, 120, 121) for kind in ("", "f", "a")},
 }
 """Archs that are known by name, and their features. Of AMD's there may be others: the compiler says which it has."""
+
+GENERIC: Mapping[str, tuple[str, ...]] = {
+    "gfx9-generic": ("gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"),
+    "gfx9-4-generic": ("gfx942", "gfx950"),
+    "gfx10-1-generic": ("gfx1010", "gfx1011", "gfx1012", "gfx1013"),
+    "gfx10-3-generic": ("gfx1030", "gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036"),
+    "gfx11-generic": ("gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153"),
+    "gfx12-generic": ("gfx1200", "gfx1201"),
+    "gfx12-5-generic": ("gfx1250", "gfx1251"),
+}
+"""Generic targets, and the archs that run their code: "Generic Processors" in LLVM's AMDGPU user guide."""
 
 _AMD_ARCH = re.compile(r"gfx([6-9]|1\d)([0-9a-f]{2}|(-\d)?-generic)")
 

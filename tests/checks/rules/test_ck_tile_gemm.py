@@ -29,7 +29,8 @@ ASSERTING = "".join(f'static_assert(b, "{rule.asserted_by}");' for rule in OPERA
 
 ROWS: list[tuple[dict[str, Any], str, str, str]] = [
     # change, arch, rule that is broken, the message's end
-    ({}, "gfx1100", "tile-arch", "target = gfx1100"),
+    ({}, "gfx1030", "tile-arch", "0 or gfx1030 in ('gfx908', "),
+    ({}, "gfx1100", "warp-tile-instruction", "WarpTile = 32x32x16, InstructionTiles = (16x16x16)"),
     ({"WarpTileK": 4}, "gfx942", "warp-tile", "32x32x4, WarpTiles = (32x32x8, "),
     ({"TransposeC": True, "WarpTileM": 4, "WarpTileN": 64, "TileN": 256}, "gfx942", "warp-tile", "4x64x16, "),
     ({"BDataType": "F32"}, "gfx942", "warp-tile", "32x32x16, WarpTiles = (none)"),

@@ -13,6 +13,7 @@ from ckwatch.checks.rules import (
     ck_tile_gemm,
     ck_tile_normalization,
     gemm_mx_xdl_cshuffle_v3,
+    gemm_wmma_cshuffle_v3,
     gemm_xdl_cshuffle_v3_ab_scale,
     gemm_xdl_cshuffle_v3_b_preshuffle,
     gemm_xdl_cshuffle_v3_rules,
@@ -36,6 +37,7 @@ OPERATIONS: Mapping[str, DeviceOperation] = {
         gemm_xdl_cshuffle_v3_ab_scale.OPERATION,
         grouped_conv_fwd_xdl_cshuffle_v3.OPERATION,
         moe_gemm_xdl_cshuffle_v3.OPERATION,
+        *gemm_wmma_cshuffle_v3.OPERATIONS,
         ck_tile_gemm.OPERATION,
         ck_tile_fmha.OPERATION,
         *ck_tile_normalization.OPERATIONS,
@@ -121,7 +123,7 @@ def _broken(
     for rule in operation.rules:
         if any(earlier in broken for earlier in rule.after):
             continue
-        if (rule.every_arch or values.target.startswith("gfx9")) and values.breaks(rule):
+        if (rule.every_arch or values.target.startswith(operation.archs)) and values.breaks(rule):
             broken[rule.slug] = (rule, values)
             if rule.every_arch and rule.severity is Severity.ERROR:
                 break  # no other value of a parameter mends this

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ckwatch.checks.rules.expression import Lookup, Value, integers
-from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import MATRIX_ARCHS, bytes_of, lds_bytes
+from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import HAS_WMMA, MATRIX_ARCHS, WMMA_ARCHS, bytes_of, lds_bytes
 from ckwatch.checks.rules.rule import (
     Definition,
     ParameterKind,
@@ -145,6 +145,9 @@ def _tiles_of(lookup: Lookup, keep: Callable[[str], bool] = bool) -> tuple[str, 
 )
 def _instruction_tiles(lookup: Lookup) -> Value:
     target, dtype = str(lookup("target")), str(lookup("ADataType"))
+    if lookup("HasWmma"):
+        known = dtype not in ("F8", "BF8") or target.startswith("gfx12")
+        return _tiles_of(lookup, lambda tile: known and dtype != "F32" and tile in _WMMA)
     if dtype == "I8" and target not in ("gfx942", "gfx950"):
         return ("none",)
     only = _ONLY_TILES.get((target, dtype))
@@ -209,17 +212,19 @@ def _distribution(what: str, vector: str, across: str, along: str, threads: str,
         f"""
         {what}X1 = min({vector}, {across} * {along} / ({threads}))  # elements of {what} that a thread moves at once
         {what}X0 = {across} / {what}X1  # threads along a line of {what}
-        {what}Y1 = 64 / {what}X0  # lines of {what} that a warp moves at once
+        {what}Y1 = WarpLanes / {what}X0  # lines of {what} that a warp moves at once
         {what}Lines = {what}Y1 * ({warps})  # lines of {what} that all warps move at once
         """
     )
 
 
 DEFINITIONS = (
+    HAS_WMMA,
     *definitions(
         """
+        WarpLanes = 32 if HasWmma else 64  # lanes of a warp
         Warps = WarpM * WarpN * WarpK  # warps of a block
-        BlockSize = Warps * 64  # threads of a block
+        BlockSize = Warps * WarpLanes  # threads of a block
         WaveGroups = 2 if Pipeline == 'CompV5' else 1  # groups of warps that take turns (NumWaveGroups)
         Buffers = 2 if Pipeline in ('CompV4', 'CompAsync') else 1  # buffers in LDS for the tiles of A and B
         """
@@ -244,7 +249,7 @@ DEFINITIONS = (
     *_operand("B", "N", "Col"),
     *definitions(
         """
-        AccumulatorsPerThread = WarpTileM * WarpTileN / 64  # elements of C of a thread in one warp tile
+        AccumulatorsPerThread = WarpTileM * WarpTileN / WarpLanes  # elements of C of a thread in one warp tile
         CVector = min(WarpTileN * WarpN if CLayout == 'Row' else WarpTileM * WarpM, 16 / sizeof_CDataType) if Epilogue
             == 'CShuffle' else 4 if (CLayout == 'Row') == TransposeC else 1  # elements of C that a thread writes at
             once (GetVectorSizeC)
@@ -256,7 +261,7 @@ DEFINITIONS = (
         NPerShuffle = WarpTileN * WarpN  # columns of C that CShuffle moves through LDS at once (NPerIterationShuffle)
         """
     ),
-    *_distribution("C", "CVector", "NPerShuffle", "MPerShuffle", "WarpM * WarpN * 64", "WarpM * WarpN"),
+    *_distribution("C", "CVector", "NPerShuffle", "MPerShuffle", "WarpM * WarpN * WarpLanes", "WarpM * WarpN"),
     *definitions(
         """
         PipelineBytes = TileK * (TileM * sizeof_ADataType + TileN * sizeof_BDataType)  # bytes of LDS for tiles of A and
@@ -278,7 +283,7 @@ def distribution_rules(what: str, across: str, along: str, blame: tuple[str, ...
         f"""
         {low}-threads: A line of {what}, {across} elements, is shared by {{{what}X0}} threads, which must divide a
             warp's 64.
-            :must: {what}X0 * {what}Y1 == 64  :blame: {", ".join(blame)}  :when: {when}
+            :must: {what}X0 * {what}Y1 == WarpLanes  :blame: {", ".join(blame)}  :when: {when}
             :source: {DISTRIBUTION}, static_assert 'X0 * Y1 must cover whole wavefront!'
         {low}-lines: The warps move {{{what}Lines}} lines of {what} at once, which must divide the tile's {along}.
             :must: {along} % {what}Lines == 0  :blame: {", ".join(blame)}  :when: {when}  :after: {low}-threads
@@ -309,9 +314,9 @@ def _covered(axis: str, blame: tuple[str, ...]) -> tuple[Rule, ...]:
 RULES = (
     *rules(
         f"""
-        tile-arch: {{target}} has no MFMA: this kernel needs matrix instructions of waves of 64 lanes.
-            :must: target in {MATRIX_ARCHS}  :when: PersistentBlocks >= 0  :is: every-arch
-            :source: ck_tile/core/arch/arch.hpp, get_warp_size
+        tile-arch: {{target}} has neither MFMA nor the WMMA of gfx11 and gfx12: this kernel needs matrix instructions.
+            :must: HasWmma or target in {MATRIX_ARCHS}  :when: PersistentBlocks >= 0  :is: every-arch
+            :source: ck_tile/ops/gemm/warp/warp_gemm_attribute_{{mfma,wmma}}_impl.hpp, #if defined(__gfx…__)
         warp-tile: CK Tile has no warp tile {{WarpTile}} for the types {{ADataType}}, {{BDataType}} and {{AccDataType}}.
             :must: WarpTile in WarpTiles  :blame: {", ".join(_TILE)}
             :source: {DISPATCH}, no specialisation of WarpGemmDispatcher
@@ -407,4 +412,5 @@ RULES = (
     ),
 )
 
-OPERATION = operation(NAME, "ck_tile/ops/gemm/kernel/universal_gemm_kernel.hpp", PARAMETERS, DEFINITIONS, RULES)
+_HEADER = "ck_tile/ops/gemm/kernel/universal_gemm_kernel.hpp"
+OPERATION = operation(NAME, _HEADER, PARAMETERS, DEFINITIONS, RULES, archs=("gfx9", *WMMA_ARCHS))

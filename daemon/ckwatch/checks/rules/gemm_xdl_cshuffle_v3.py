@@ -115,6 +115,15 @@ PARAMETERS = (
 MATRIX_ARCHS = ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx9-4-generic")
 """Archs with MFMA, for which CK's kernels have waves of 64 lanes (`__gfx9__` in `ck/ck.hpp`)."""
 
+WMMA_ARCHS = ("gfx11", "gfx12")
+
+HAS_WMMA = Definition(
+    "HasWmma",
+    "1 on gfx11 and gfx12",
+    "1 where the arch has matrix instructions of waves of 32 lanes, for 16 elements along K",
+    lambda lookup: int(str(lookup("target")).startswith(WMMA_ARCHS) and not str(lookup("target")).startswith("gfx125")),
+)
+
 PASS_THROUGH = {
     "F64": ("F64", "F32"),
     "F32": ("F32", "F64", "I32", "BF16", "F16", "I8", "F8", "BF8"),
@@ -132,7 +141,7 @@ PASS_THROUGH = {
 ELEMENT_BYTES = {"F64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I8": 1, "F8": 1, "BF8": 1}
 
 LDS_BYTES = {"gfx908": 65536, "gfx90a": 65536, "gfx942": 65536, "gfx950": 163840}
-"""LDS of one compute unit, which is also what one workgroup may take."""
+"""LDS of one compute unit of an arch without WMMA, which is also what one workgroup may take."""
 
 
 def bytes_of(parameter: str) -> Definition:
@@ -214,6 +223,8 @@ def _wave_instruction(lookup: Lookup) -> MatrixInstruction:
 def lds_bytes(lookup: Lookup) -> int:
     """LDS of the target's compute units."""
     target = str(lookup("target"))
+    if HAS_WMMA.value(lookup):
+        return 65536
     if target not in LDS_BYTES:
         raise UnknownValueError("LdsLimit")
     return LDS_BYTES[target]
@@ -342,11 +353,6 @@ DEFINITIONS = (
     ),
     Definition("LdsLimit", "64 KiB, 160 KiB on gfx950", "LDS of a compute unit", lds_bytes),
     Definition("AtomicVector", "4 if CDataType in ('F32', 'I32') else 8", "elements that can be added to C at once"),
-    Definition(
-        "HasWmma",
-        "1 on gfx11 and gfx12",
-        "1 where the arch has matrix instructions of waves of 32 lanes",
-        lambda lookup: int(str(lookup("target")).startswith(("gfx11", "gfx12"))),
-    ),
+    HAS_WMMA,
     Definition("NumDTensor", "size(DsDataType)", "tensors that the epilogue reads"),
 )

@@ -17,6 +17,8 @@ from ckwatch.checks.rules.ck_tile_gemm import EPILOGUES
 from ckwatch.checks.rules.ck_tile_gemm import PIPELINES as CK_TILE_PIPELINES
 from ckwatch.checks.rules.ck_tile_normalization import VECTORS as NORM_VECTORS
 from ckwatch.checks.rules.gemm_mx_xdl_cshuffle_v3 import C_VECTOR, PIPELINE_VERSIONS
+from ckwatch.checks.rules.gemm_wmma_cshuffle_v3 import C_VECTOR as WMMA_C_VECTOR
+from ckwatch.checks.rules.gemm_wmma_cshuffle_v3 import CDE_CLUSTER as WMMA_CDE_CLUSTER
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import (
     A_CLUSTER,
     B_CLUSTER,
@@ -216,6 +218,30 @@ _GEMM_XDL_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
     ),
 }
 
+_GEMM_WMMA_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
+    **{
+        WMMA_C_VECTOR if name == C_VECTORS else name: one
+        for name, one in _GEMM_XDL_CSHUFFLE_V3.items()
+        if "Xdl" not in name and "XDL" not in name
+    },
+    **_described(
+        """
+        BlockSize: Threads of a block, a multiple of 32. | (32, 64, 128, 256)
+        MPerWmma: Rows of the tile of one matrix instruction (WMMA). | (16,)
+        NPerWmma: Columns of the tile of one matrix instruction (WMMA). | (16,)
+        MRepeat: Tiles of the matrix instruction that one wave computes along M.
+        NRepeat: Tiles of the matrix instruction that one wave computes along N.
+        CShuffleMRepeatPerShuffle: Tiles along M of each wave that go through LDS at once on the way out.
+        CShuffleNRepeatPerShuffle: Tiles along N of each wave that go through LDS at once on the way out.
+        BlkGemmPipeSched: How a block overlaps loads with matrix instructions: within a wave, or between waves (v1
+            only). | ('Intrawave', 'Interwave')
+        BlkGemmPipelineVer: The block's pipeline: v1 is the plain one, v3 is for compute-bound problems. | ('v1', 'v3')
+        PermuteA: Whether X lies in the order of block tiles, which CK cannot read yet. | (False,)
+        PermuteB: Whether W lies in the order of block tiles. | (True, False)
+        """
+    ),
+}
+
 _GEMM_MX_XDL_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
     **{
         name: one
@@ -382,6 +408,11 @@ DESCRIPTIONS: Mapping[str, Mapping[str, ParameterDescription]] = {
     "DeviceGemmMultiD_ABScale_Xdl_CShuffle_V3": _GEMM_XDL_CSHUFFLE_V3,
     "DeviceGroupedConvFwdMultipleABD_Xdl_CShuffle_V3": _GROUPED_CONV_FWD_XDL_CSHUFFLE_V3,
     "DeviceMoeGemm": _MOE_GEMM,
+    **dict.fromkeys(("DeviceGemm_Wmma_CShuffleV3", "DeviceBatchedGemm_Wmma_CShuffleV3"), _GEMM_WMMA_CSHUFFLE_V3),
+    "DeviceGemmMultipleD_Wmma_CShuffleV3": {
+        {C_CLUSTER: WMMA_CDE_CLUSTER, WMMA_C_VECTOR: C_VECTORS}.get(name, name): one
+        for name, one in _GEMM_WMMA_CSHUFFLE_V3.items()
+    },
     "CkTileGemm": _CK_TILE_GEMM,
     "CkTileFmhaForward": _CK_TILE_FMHA,
     "CkTileRmsnorm2d": {

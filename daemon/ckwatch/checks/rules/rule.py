@@ -109,7 +109,7 @@ class Rule:
     source: header of Composable Kernel and the check in it that fails.
     when: the rule applies only where this holds.
     after: slugs of rules without which this one says nothing new; it is silent when one of them is violated.
-    host: the host pass checks it too (else it fails in the device pass only, and only on `gfx9` architectures).
+    host: the host pass checks it too (else it fails in the device pass only, and only on the operation's `archs`).
     codegen: it fails in code generation, not with `-fsyntax-only`.
     severity: a warning is about instances that compile, and do not do what they say.
     asserted_by: words of a `static_assert` by which a template itself refuses such instances; there it is an error.
@@ -210,7 +210,8 @@ class DeviceOperation:
     """The rules of one CK device operation; `parameters` and `definitions` are keyed by their names.
 
     `spelling`: parameters that the headers' own conditions spell otherwise; messages follow the headers, so that a rule
-    says what the compiler's message, once mapped, would say.
+    says what the compiler's message, once mapped, would say. `archs`: what the names of archs begin with for which its
+    device pass is checked.
     """
 
     name: str
@@ -219,6 +220,7 @@ class DeviceOperation:
     definitions: Mapping[str, Definition]
     rules: tuple[Rule, ...]
     spelling: Mapping[str, str] = field(default_factory=dict)
+    archs: tuple[str, ...] = ("gfx9",)
     _folded: Mapping[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -287,10 +289,11 @@ def operation(
     definitions: Iterable[Definition],
     rules: tuple[Rule, ...],
     spelling: Mapping[str, str] = {},
+    archs: tuple[str, ...] = ("gfx9",),
 ) -> DeviceOperation:
     """Make a device operation; of definitions of one name the last counts."""
     by_name = {one.name: one for one in parameters}, {one.name: one for one in definitions}
-    return DeviceOperation(name, header, *by_name, rules, spelling)
+    return DeviceOperation(name, header, *by_name, rules, spelling, archs)
 
 
 @dataclass(frozen=True, slots=True)

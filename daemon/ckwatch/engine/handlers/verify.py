@@ -32,7 +32,7 @@ from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.derived_files import DerivedFile
 from ckwatch.engine.handlers.load import ViewLoader
-from ckwatch.model.emulated_archs import EMULATED_ARCHS, emulated_device
+from ckwatch.model.emulated_archs import emulated_device, not_emulated
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Unit
 from ckwatch.model.python_references import REFERENCE_LIMIT_S, PythonReference
@@ -114,7 +114,7 @@ def why_not_emulated(unit: Unit) -> str:
             f"it is compiled for {what}; an emulator executes code of AMD's GPUs only, `ckwatch bench` verifies others"
         )
     if emulated_device(unit.arch) is None:
-        return f"{unit.arch} is not emulated; {', '.join(EMULATED_ARCHS[:-1])} and {EMULATED_ARCHS[-1]} are"
+        return not_emulated(unit.arch)
     return ""
 
 

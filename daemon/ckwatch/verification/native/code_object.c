@@ -92,26 +92,58 @@ void unmap_guarded(void *memory, size_t size) {
 /* ---- Archs ------------------------------------------------------------------------------------------------------- */
 
 /* EF_AMDGPU_MACH of e_flags */
-static const uint32_t machs[] = {[GFX90A] = 0x3f, [GFX942] = 0x4c, [GFX950] = 0x4f, [GFX1100] = 0x41, [GFX1201] = 0x4e,
-                                 [GFX1250] = 0x49};
-enum { ARCHS = sizeof machs / sizeof *machs, MACH_GFX9_4_GENERIC = 0x5f };
+/* Processors by LLVM's names and ELF numbers, and as which their code is executed. The features of gfx1101 to gfx1103 and
+ * gfx1200 in LLVM's AMDGPU.td are those of gfx1100 and gfx1201 but for the number of registers and what works around
+ * mistakes of the hardware; gfx115x adds scalar floats and gfx1251 more instructions, whose names stop a wave where they
+ * are not known. Generic code runs on all of its family. */
+typedef struct {
+  const char *name;
+  uint32_t mach;
+  Arch arch;
+} Processor;
+static const Processor processors[] = {
+    {"gfx90a", 0x3f, GFX90A},         {"gfx942", 0x4c, GFX942},         {"gfx950", 0x4f, GFX950},
+    {"gfx1100", 0x41, GFX1100},       {"gfx1201", 0x4e, GFX1201},       {"gfx1250", 0x49, GFX1250},
+    {"gfx9-4-generic", 0x5f, GFX942}, {"gfx11-generic", 0x54, GFX1100}, {"gfx12-generic", 0x59, GFX1201},
+    {"gfx1101", 0x46, GFX1100},       {"gfx1102", 0x47, GFX1100},       {"gfx1103", 0x44, GFX1100},
+    {"gfx1150", 0x43, GFX1100},       {"gfx1151", 0x4a, GFX1100},       {"gfx1152", 0x55, GFX1100},
+    {"gfx1153", 0x58, GFX1100},       {"gfx1200", 0x48, GFX1201},       {"gfx1251", 0x5a, GFX1250},
+    {"gfx12-5-generic", 0x5b, GFX1250},
+};
+enum { PROCESSORS = sizeof processors / sizeof *processors };
+static const Processor *device_processor; /* where it is another than the arch's own */
+
+static const Processor *processor_named(const char *name) {
+  size_t length = strcspn(name, ":");
+  for (int n = 0; n < PROCESSORS; n++)
+    if (strlen(processors[n].name) == length && strncmp(name, processors[n].name, length) == 0) return &processors[n];
+  return NULL;
+}
+static const Processor *processor_of(Arch arch) {
+  bool is_device = device_processor && device_processor->arch == arch;
+  return is_device ? device_processor : processor_named(name_of_arch(arch));
+}
 
 bool arch_named(const char *name, Arch *arch) {
-  size_t length = strcspn(name, ":");
-  for (int n = 0; n < ARCHS; n++)
-    if (strlen(name_of_arch((Arch)n)) == length && strncmp(name, name_of_arch((Arch)n), length) == 0) {
-      *arch = (Arch)n;
-      return true;
-    }
-  return false;
+  const Processor *found = processor_named(name);
+  if (found) *arch = found->arch;
+  return found;
+}
+const char *name_device(const char *name) { return (device_processor = processor_named(name))->name; }
+
+static bool is_generic_of(const Processor *one, Arch arch) {
+  return strstr(one->name, "-generic") && (one->arch == arch || (one->arch == GFX942 && arch == GFX950));
 }
 
 /* Whether code for a target such as `gfx942:sramecc+:xnack-` runs on the device, which has sramecc on and xnack off;
  * more than one when it is made for just this one. */
 static int fitness(const char *target, size_t length, Arch arch) {
-  const char *name = name_of_arch(arch);
+  const char *name = processor_of(arch)->name;
   size_t processor = strlen(name);
-  if (length >= 14 && strncmp(target, "gfx9-4-generic", 14) == 0 && (arch == GFX942 || arch == GFX950)) return length == 14;
+  for (int n = 0; n < PROCESSORS; n++) /* of the family's generic code what has no features */
+    if (is_generic_of(&processors[n], arch) && length == strlen(processors[n].name) &&
+        strncmp(target, processors[n].name, length) == 0)
+      return 1;
   if (length < processor || strncmp(target, name, processor) != 0) return 0;
   int fits = 2;
   for (const char *at = target + processor, *end = target + length; at < end; fits++) {
@@ -225,7 +257,7 @@ static LoadError choose_entry(const uint8_t *bundle, size_t size, Arch arch, con
   }
   if (best) return LOADED;
   return fail(NOT_FOR_THIS_ARCH, problem, "there is device code for %s, and none for %s", *there ? there : "no device",
-              name_of_arch(arch));
+              processor_of(arch)->name);
 }
 
 /* ---- ELF --------------------------------------------------------------------------------------------------------- */
@@ -296,9 +328,10 @@ static LoadError check_header(const CodeObject *object, char **problem) {
       !in_image(object, header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr)))
     return fail(DAMAGED, problem, "the code object is cut off");
   uint32_t mach = header->e_flags & 0xff;
-  bool fits = mach == machs[object->arch] || (mach == MACH_GFX9_4_GENERIC && (object->arch == GFX942 || object->arch == GFX950));
+  bool fits = mach == processor_of(object->arch)->mach;
+  for (int n = 0; n < PROCESSORS; n++) fits |= mach == processors[n].mach && is_generic_of(&processors[n], object->arch);
   if (!fits || (header->e_flags & XNACK) == XNACK_ON || (header->e_flags & SRAMECC) == SRAMECC_OFF)
-    return fail(NOT_FOR_THIS_ARCH, problem, "the code object is not for %s:sramecc+:xnack-", name_of_arch(object->arch));
+    return fail(NOT_FOR_THIS_ARCH, problem, "the code object is not for %s:sramecc+:xnack-", processor_of(object->arch)->name);
   return LOADED;
 }
 

@@ -48,6 +48,7 @@ typedef enum {
 } LoadError;
 
 bool arch_named(const char *name, Arch *arch); /* with or without target features */
+const char *name_device(const char *name);    /* the device is this processor, of an arch that is known */
 
 /* Loads an image: a fat binary (compressed or not) or an ELF file; `size` is SIZE_MAX where nobody knows it. On failure
  * *problem is a message to be freed. */

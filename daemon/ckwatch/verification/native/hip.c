@@ -5,7 +5,7 @@
  * device are addresses of this process.
  *
  * Environment:
- *   CKWATCH_EMULATOR_ARCH       gfx90a, gfx942 (default), gfx950, gfx1100, gfx1201 or gfx1250
+ *   CKWATCH_EMULATOR_ARCH       gfx942 (default) or another of `processors` in code_object.c
  *   CKWATCH_EMULATOR_UNCHECKED  1: results only, without looking for undefined values, races and missing waits
  *   CKWATCH_EMULATOR_THREADS    default: the CPUs that this process may use
  *   CKWATCH_EMULATOR_LIMIT      instructions of a workgroup of up to four waves, 2.5e8 by default
@@ -66,6 +66,7 @@ static const DeviceFacts facts[] = {
 
 static pthread_once_t settled = PTHREAD_ONCE_INIT;
 static Arch arch;
+static DeviceFacts own_facts;
 static bool is_arch_known;
 static atomic_bool checked, traced;
 static uint64_t instruction_limit;
@@ -80,12 +81,14 @@ static void settle(void) {
   instruction_limit = limit && *limit ? (uint64_t)strtod(limit, NULL) : 250000000;
   char *problem = NULL;
   is_arch_known = arch_named(name, &arch);
-  if (!is_arch_known && asprintf(&problem, "%s is no arch that is emulated: gfx90a, gfx942, gfx950, gfx1100, gfx1201, gfx1250", name) > 0)
+  own_facts = facts[arch];
+  if (is_arch_known) own_facts.name = name_device(name);
+  if (!is_arch_known && asprintf(&problem, "%s is no arch that is emulated", name) > 0)
     set_problem(problem);
 }
 const DeviceFacts *device(void) {
   pthread_once(&settled, settle);
-  return &facts[arch];
+  return &own_facts;
 }
 int devices(void) {
   pthread_once(&settled, settle);

@@ -223,7 +223,7 @@ const Row rdna4_rows[] = {
     NOTHING("s_wait_alu"), NOTHING("s_wait_xcnt"),
     NOTHING("s_wait_asynccnt"), NOTHING("s_wait_tensorcnt"), NOTHING("s_set_vgpr_msb"), NOTHING("s_wait_event"), NOTHING("s_sleep_var"), NOTHING("s_prefetch_inst"),
     NOTHING("s_prefetch_inst_pc_rel"), NOTHING("s_prefetch_data"), NOTHING("s_prefetch_data_pc_rel"),
-    NOTHING("s_buffer_prefetch_data"), NOTHING("global_wb"),
+    NOTHING("s_buffer_prefetch_data"), NOTHING("global_prefetch_b8"), NOTHING("flat_prefetch_b8"), NOTHING("global_wb"),
     {"global_inv", execute_invalidate_and_count, 0, IGNORES_EXEC, PLAIN_BITS, 0},
     {"global_wbinv", execute_invalidate_and_count, 0, IGNORES_EXEC, PLAIN_BITS, 0},
     SCALAR_ROW(s_barrier_signal, 0, 0), SCALAR_ROW(s_barrier_signal_isfirst, 0, WRITES_SCC), SCALAR_ROW(s_barrier_wait, 0, 0),

@@ -63,7 +63,7 @@ static const Name memory_names[] = {
     {"_atomic_csub_u32", "_atomic_sub_clamp"}, {"_atomic_sub_clamp_u32", "_atomic_sub_clamp"},
     {"_atomic_cond_sub_u32", "_atomic_cond_sub"}, {"_atomic_pk_add_f16", "_atomic_pk_add_f16"},
     {"_atomic_pk_add_bf16", "_atomic_pk_add_bf16"}, {"_atomic_add_f64", "_atomic_add_f64"},
-    {"_atomic_min_f64", "_atomic_min_f64"}, {"_atomic_max_f64", "_atomic_max_f64"}, {"_load_tr_b128", "_load_tr_b128"}, {"_inv", "_inv"}, {"_wb", "_wb"},
+    {"_atomic_min_f64", "_atomic_min_f64"}, {"_atomic_max_f64", "_atomic_max_f64"}, {"_load_tr_b128", "_load_tr_b128"}, {"_prefetch_b8", "_prefetch_b8"}, {"_inv", "_inv"}, {"_wb", "_wb"},
     {"_wbinv", "_wbinv"}, {"_gl0_inv", "_gl0_inv"}, {"_gl1_inv", "_gl1_inv"},
 };
 /* What LDS instructions begin with; the longer ones come first. */

@@ -365,8 +365,9 @@ S32(s_call_b64) {
   branch(w, i);
 }
 /* Hardware registers: MODE is kept, of the others the compiler reads none whose value changes a result. Rounding other
- * than to the nearest even is not modelled. */
-enum { HW_MODE = 1, HW_XCC_ID = 20, HW_IB_STS2 = 28 /* of gfx1250 its bits 9:6, the cluster: none */, HW_CYCLES = 29, HW_CYCLES_HIGH = 30, ROUNDING = 15 };
+ * than to the nearest even is not modelled. SCHED_MODE of gfx12 leaves dependencies of registers to the s_wait_alu that LLVM
+ * writes (SIInsertWaitcnts.cpp, expert scheduling mode): a time, no value. */
+enum { HW_MODE = 1, HW_XCC_ID = 20, HW_SCHED_MODE = 26, HW_IB_STS2 = 28 /* of gfx1250 its bits 9:6, the cluster: none */, HW_CYCLES = 29, HW_CYCLES_HIGH = 30, ROUNDING = 15 };
 static uint32_t hardware_mask(uint32_t immediate) {
   uint32_t width = (immediate >> 11 & 31) + 1;
   return width >= 32 ? ~0u : (1u << width) - 1;
@@ -391,7 +392,7 @@ S32(s_getreg_b32) {
 static void set_mode(Wave *w, const Instruction *i, uint32_t value) {
   uint32_t shift = i->offset1 >> 6 & 31, mask = hardware_mask((uint32_t)i->offset1) << shift;
   if ((i->offset1 & 63) == HW_MODE) w->mode = (w->mode & ~mask) | (value << shift & mask);
-  else unknown_row.execute(w, i);
+  else if ((i->offset1 & 63) != HW_SCHED_MODE || !is_gfx12(w->launch->arch)) unknown_row.execute(w, i);
   if (w->mode & ROUNDING) unknown_row.execute(w, i);
 }
 S32(s_setreg_b32) { set_mode(w, i, scalar_operand(w, &i->operand[0])); }
