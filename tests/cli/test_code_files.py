@@ -16,6 +16,7 @@ from ckwatch.cli.code_files import _line_of_its_time, code_path
 from ckwatch.cli.output import SourceCache
 from ckwatch.compile.toolchain.model import ToolchainChoice
 from ckwatch.model.errors import ToolchainError
+from helpers.code_objects import kernel_metadata, made_code_object
 
 TRITON = Path(__file__).parents[1] / "data/triton"
 MATMUL = TRITON / "matmul_kernel.hsaco"
@@ -89,6 +90,34 @@ def test_kernels_are_chosen_by_name_and_arch(capsys: Capture) -> None:
     assert [one["name"] for one in found["objects"]] == ["softmax_kernel.hsaco"]
     (arguments,) = found["objects"][0]["arguments"].values()
     assert [one["name"] for one in arguments[:2]] == ["out_ptr", "in_ptr"]
+
+
+def test_many_kernels_have_a_line_each(tmp_path: Path, capsys: Capture) -> None:
+    kernels = [kernel_metadata(f"k{number}", vgpr_spill_count=number % 2) for number in range(60)]
+    (tmp_path / "k.co").write_bytes(made_code_object(kernels))
+    assert run("inspect", "k.co", discover=without_rocm) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:4] == [
+        "k.co: 60 kernels in 1 code object", "  arch    kernels  that spill  with scratch", "  gfx942       60          30             0",
+    ]  # fmt: skip
+    assert [line.split() for line in lines[5:8]] == [
+        ["arch", "VGPR", "AGPR", "SGPR", "spilled", "LDS", "scratch", "threads", "waves", "kernel"],
+        ["gfx942", "8", "0", "16", "0", "0", "0", "256", "8", "k0"],
+        ["gfx942", "8", "0", "16", "1", "0", "0", "256", "8", "k1"],
+    ]
+    assert len(lines) == 66
+    assert run("inspect", "k.co", "--kernel", "k1?", discover=without_rocm) == 0
+    assert capsys.readouterr().out.count("registers") == 10
+
+
+def test_too_many_kernels_are_not_ranked(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "k.co").write_bytes(made_code_object([kernel_metadata(f"k{number}") for number in range(2001)]))
+    found = object()
+    assert run("rank", "k.co", discover=lambda _: found) == 2
+    assert capsys.readouterr().err == (
+        "ckwatch: error: k.co has 2001 kernels: main loops of 2,000 at most are looked for\n"
+        "ckwatch: help: choose them by --kernel PATTERN\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.codeobject.code_files import CodeFile, TritonMetadata, code_paths, open_code_file
+from ckwatch.codeobject.metadata import read_metadata, without_labels
 from ckwatch.compile.elf import SHT_SYMTAB, ElfFile
 from fakes.fake_compiler import bundle, elf
 from helpers.code_objects import content
@@ -124,8 +125,8 @@ def test_a_host_file_of_several_archs(tmp_path: Path) -> None:
         ("gfx942", f".hip_fatbin {at + len(BUNDLE) + 64:#x}", "add_kernel"),
     ]
     assert found.notes == ()
-    assert {one.arch for one in found.of_arch("gfx1100").objects} == {"gfx1100"}
-    assert found.of_arch(None) is found
+    one_arch = open_code_file(tmp_path / "k.so", "gfx1100")
+    assert ([one.arch for one in one_arch.objects], one_arch.other_archs) == (["gfx1100"], ("gfx942",))
 
 
 def test_a_package_of_aot_inductor(tmp_path: Path) -> None:
@@ -137,6 +138,28 @@ def test_a_package_of_aot_inductor(tmp_path: Path) -> None:
     ]
     assert triton[0].metadata.arguments["matmul_kernel"][3].name == "M"
     assert [one.arch for one in found.objects if one.triton is None] == ["gfx942", "gfx1100"]
+
+
+def test_no_more_is_unpacked_than_fits_into_memory(tmp_path: Path) -> None:
+    """Archives in archives, bundles that claim much, and entries that overlap."""
+    inner = archive(**{"k.so": CODE})
+    found = opened(tmp_path, "k.zip", archive(**{"a.so": inner, "b.co": CODE}))
+    assert found.notes == ("k.zip: a.so is an archive itself: unpack it",)
+    assert [one.origin for one in found.objects] == ["b.co"]
+    claimed = b"".join(
+        b"CCOB\3\0\0\0" + (32 + 20).to_bytes(8, "little") + (2**30).to_bytes(8, "little") + bytes(8 + 20)
+        for _ in range(4)
+    )
+    notes = opened(tmp_path, "k.hipfb", claimed).notes
+    assert "is damaged" in notes[0]
+    entries = [(f"{TARGET}gfx942", CODE), (f"{TARGET}gfx950", CODE)]
+    overlap = bytearray(bundle(*entries))
+    second = overlap.index(f"{TARGET}gfx950".encode()) - 24
+    first = overlap.index(f"{TARGET}gfx942".encode()) - 24
+    overlap[second : second + 16] = overlap[first : first + 16] = bytes(8) + len(overlap).to_bytes(8, "little")
+    assert opened(tmp_path, "k.hipfb", bytes(overlap)).notes == (
+        "k.hipfb: the offload bundle at 0x0 has a damaged table of entries: they overlap.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,6 +196,7 @@ def test_labels_of_assembly_are_told_from_functions(tmp_path: Path) -> None:
     assert opened(tmp_path, "k.hsaco", bytes(data)).objects[0].metadata.labels == frozenset()
     data[label.entry_offset + 6 : label.entry_offset + 8] = text.to_bytes(2, "little")
     assert opened(tmp_path, "k.hsaco", bytes(data)).objects[0].metadata.labels == {"amdgpu.max_num_agpr"}
+    assert read_metadata(without_labels(bytes(data))).labels == frozenset()
 
 
 def damaged(data: bytes, chance: random.Random) -> Iterator[bytes]:

@@ -217,3 +217,16 @@ def test_a_boolean_alone_makes_no_kernel_the_units_own() -> None:
     symbols = ["_Z6kernelIfLb1EEvPT_", "_Z6kernelIfLb0EEvPT_"]
     assert own_kernels(symbols, "kernel", ("256", "false")) == symbols
     assert own_kernels(symbols, "kernel", ("float", "false")) == symbols[1:]
+
+
+def test_names_of_tensile_keep_the_tile_and_what_differs() -> None:
+    same = "_".join(f"P{letter}{number}" for letter in "ABCDEFGHIJ" for number in range(4))
+    symbols = [
+        f"Cijk_Ailk_S_MT{tile}x32_MI16x16x1_{same}_WG{group}_4_1_ZZ1" for tile, group in ((64, 8), (128, 8), (64, 16))
+    ]
+    assert list(readable_names(symbols).values()) == [
+        "Cijk_Ailk_S_MT64x32_MI16x16x1_…_WG8_4_1_…",
+        "Cijk_Ailk_S_MT128x32_MI16x16x1_…_WG8_4_1_…",
+        "Cijk_Ailk_S_MT64x32_MI16x16x1_…_WG16_4_1_…",
+    ]
+    assert readable_names(symbols[:1]) == {symbols[0]: symbols[0]}

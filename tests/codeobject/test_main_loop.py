@@ -256,3 +256,20 @@ def test_what_a_wait_waits_for(
         (wait.at, wait.counter, wait.left, wait.producer and wait.producer.mnemonic, wait.distance, wait.matrix)
         for wait in waits_of(body(*texts), arch)
     ] == expected
+
+
+def test_alignment_is_no_way_into_a_loop() -> None:
+    """`s_nop` between a jump and an aligned block, of which the loop's header is not the first."""
+    text = """\
+0000000000000000 <k>:
+\ts_branch 3 // 000000000000: BF820003
+\ts_nop 0 // 000000000004: BF800000
+\ts_nop 0 // 000000000008: BF800000
+\tv_mov_b32 v0, v1 // 00000000000C: 7E000301
+\tv_mov_b32 v0, v2 // 000000000010: 7E000302
+\ts_cbranch_scc1 65533 // 000000000014: BF85FFFD
+\ts_endpgm // 000000000018: BF810000
+"""
+    (function,) = functions(text)
+    flow = control_flow_of(function.instructions)
+    assert (flow.irreducible, [list(flow.members(loop.blocks)) for loop in flow.loops]) == (0, [[3, 4, 5]])

@@ -11,7 +11,8 @@ import pytest
 from ckwatch.codeobject import metadata
 from ckwatch.codeobject.metadata import read_metadata
 from ckwatch.codeobject.report import KernelResources
-from helpers.code_objects import OBJECTS, content, remarks
+from ckwatch.compile.elf import SHT_SYMTAB, ElfFile
+from helpers.code_objects import OBJECTS, content, kernel_metadata, made_code_object, remarks
 from helpers.each_row import each_row
 
 GEMM = "gemm_f16_v3_128x128x64.gfx942"
@@ -76,6 +77,30 @@ def test_sizes_of_workgroup_and_wave(name: str, symbol: str, workgroup: int, wav
 def test_cu_mode(name: str, in_cu_mode: bool) -> None:
     found = read_metadata(content(name))
     assert found.cu_mode == (frozenset(kernel.symbol for kernel in found.kernels) if in_cu_mode else frozenset())
+
+
+# -- linked of several objects, written by hand
+
+
+def test_a_code_object_has_the_kernels_of_all_that_was_linked() -> None:
+    """As Tensile's libraries, each of whose kernels was an object of its own."""
+    data = made_code_object([kernel_metadata("a"), kernel_metadata("b")], b"\xc1", [kernel_metadata("c")])
+    found = read_metadata(data)
+    assert [one.symbol for one in found.kernels] == ["a", "b", "c"]
+    assert found.notes == ("The code object's metadata is damaged: it is no MessagePack.",)
+
+
+@each_row("name", ["limits.gfx90a", "limits.gfx942", "limits.gfx950"])
+def test_agprs_by_the_descriptor_are_those_of_the_metadata(name: str) -> None:
+    """Registers are given in eights; a kernel without AGPRs may get more than it uses, where LDS bounds its waves."""
+    file = ElfFile(content(name))
+    symbols = {one.name: one for one in file.symbols(SHT_SYMTAB)}
+    descriptors = dict(metadata._descriptors(file, symbols))
+    kernels = [one for one in read_metadata(file.data).kernels if one.agprs]
+    assert kernels
+    for kernel in kernels:
+        found = metadata._allocated_agprs(kernel.vgprs, descriptors[kernel.symbol], name.split(".")[1])
+        assert 0 <= found - kernel.agprs < 8
 
 
 # -- stripped, unknown

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +42,12 @@ if TYPE_CHECKING:
     from ckwatch.wire.analysis import Isa
 
 _ARGUMENTS_SHOWN = 12
+_DETAILED = 50
+"""Kernels whose figures are shown whole."""
+_OVERVIEW = 500
+"""Kernels that have a line where there are more."""
+_ANALYZED, _RANKED = 200, 2_000
+"""Kernels whose instructions are read, which takes 10 to 50 ms each: of those that are shown, and that are ranked."""
 _LISTED = 8
 """Kernels whose instructions are shown together."""
 
@@ -121,49 +129,61 @@ async def opened(path: Path, arch: str | None) -> CodeFile:
     """Read a file's code objects, of one arch or all. Raises CkwatchError where it cannot be read, or has none of the
     arch."""
     try:
-        found = await to_thread.run_sync(open_code_file, path)
+        found = await to_thread.run_sync(open_code_file, path, arch)
     except OSError as error:
         raise CkwatchError(f"{path} cannot be read: {error.strerror or error}") from error
-    chosen = found.of_arch(arch)
-    if found.objects and not chosen.objects:
-        there = ", ".join(dict.fromkeys(one.arch for one in found.objects))
-        raise CkwatchError(f"{path} has no code for {arch}", f"it has some for {there}")
-    return chosen
+    if found.other_archs and not found.objects:
+        raise CkwatchError(f"{path} has no code for {arch}", f"it has some for {', '.join(found.other_archs)}")
+    return found
 
 
 async def _inspected(
-    path: Path, options: argparse.Namespace, tools: LlvmTools | None, why: str
+    path: Path, options: argparse.Namespace, tools: LlvmTools | None, why: str, most: int
 ) -> tuple[CodeFile, list[_Inspected]]:
-    """The code objects of a file with their reports, without those that have none of the kernels of `--kernel`. Raises
-    CkwatchError if none has."""
+    """The code objects of a file with their reports, without those that have none of the kernels of `--kernel`; where
+    there are more than `most` kernels, their resources alone, and a note. Raises CkwatchError if none has, and if
+    there are more than can be ranked."""
     found = await opened(path, options.of_arch)
     pattern = getattr(options, "kernel", None)
+    if isinstance(pattern, str):
+        found = await to_thread.run_sync(_with_kernels, found, pattern)
     from ckwatch.codeobject.tools.code_file_analysis import analyze_code
 
+    kernels = sum(len(one.metadata.kernels) for one in found.objects)
+    if tools is not None and kernels > most:
+        tools, why = None, ""
+        choose = " and ".join(["--kernel PATTERN", *(["--arch ARCH"] if len(_archs(found.objects)) > 1 else [])])
+        many = f"{count(kernels, 'kernel')}: main loops of {most:,} at most are looked for"
+        if most == _RANKED:
+            raise CkwatchError(f"{path} has {many}", f"choose them by {choose}")
+        found = replace(found, notes=(*found.notes, f"{many}; choose them by {choose}"))
     reports = await analyze_code(found.objects, tools, why)
-    every = [_Inspected(path.name, code, report) for code, report in zip(found.objects, reports, strict=True)]
-    if not isinstance(pattern, str):
-        return found, every
-    kept = [replace(one, report=_with_kernels(one.report, pattern)) for one in every]
-    kept = [one for one in kept if one.report.kernels]
-    if not kept and every:
-        names = list(dict.fromkeys(kernel.resources.name for one in every for kernel in one.report.kernels))
-        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-        raise CkwatchError(f"{path} has no kernel '{pattern}'", f"it has {', '.join(names[:10])}{more}")
-    return found, kept
+    return found, [_Inspected(path.name, code, report) for code, report in zip(found.objects, reports, strict=True)]
 
 
-def _with_kernels(report: CodeObjectReport, pattern: str) -> CodeObjectReport:
-    """Keep the kernels of that name or symbol, or that match it as a pattern of a shell."""
-    named = {pattern}
-    kernels = tuple(
-        one
-        for one in report.kernels
-        if {one.resources.name, one.resources.symbol} & named
-        or fnmatchcase(one.resources.name, pattern)
-        or fnmatchcase(one.resources.symbol, pattern)
-    )
-    return replace(report, kernels=kernels, own=0)
+def _with_kernels(found: CodeFile, pattern: str) -> CodeFile:
+    """Keep the kernels of that name or symbol, or that match it as a pattern of a shell. Raises CkwatchError if there
+    is none."""
+    matches = re.compile(translate(pattern)).match
+    objects = []
+    for code in found.objects:
+        kernels = tuple(
+            one
+            for one in code.metadata.kernels
+            if pattern in (one.name, one.symbol) or matches(one.name) or matches(one.symbol)
+        )
+        if kernels:
+            objects.append(replace(code, metadata=replace(code.metadata, kernels=kernels)))
+    if found.objects and not objects:
+        names = list(dict.fromkeys(one.name for code in found.objects for one in code.metadata.kernels))
+        more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
+        has = f"it has {', '.join(names[:10])}{more}" if names else "it has none"
+        raise CkwatchError(f"{found.path} has no kernel '{pattern}'", has)
+    return replace(found, objects=tuple(objects))
+
+
+def _archs(objects: Sequence[CodeObject]) -> list[str]:
+    return list(dict.fromkeys(one.arch for one in objects))
 
 
 def argument_words(arguments: Sequence[ArgumentMetadata]) -> str:
@@ -182,7 +202,10 @@ def _is_pointer(argument: ArgumentMetadata) -> bool:
 
 
 def file_lines(found: CodeFile, inspected: Sequence[_Inspected]) -> Iterator[Line]:
-    """All figures of a file for a terminal."""
+    """All figures of a file for a terminal; a line for each kernel where there are many."""
+    if sum(len(one.report.kernels) for one in inspected) > _DETAILED:
+        yield from _overview(found, inspected)
+        return
     for note in found.notes:
         yield note, "yellow"
     for number, one in enumerate(inspected):
@@ -198,6 +221,42 @@ def file_lines(found: CodeFile, inspected: Sequence[_Inspected]) -> Iterator[Lin
                 yield "", ""
             arguments = one.code.metadata.arguments.get(kernel.resources.symbol, ())
             yield from kernel_lines(kernel, [["arguments", argument_words(arguments)]])
+
+
+def _overview(found: CodeFile, inspected: Sequence[_Inspected]) -> Iterator[Line]:
+    """A line for each of many kernels, the first `_OVERVIEW`."""
+    for note in (*found.notes, *dict.fromkeys(note for one in inspected for note in one.report.notes)):
+        yield note, "yellow"
+    kernels = [(one, kernel) for one in inspected for kernel in one.report.kernels]
+    yield f"{found.path.name}: {count(len(kernels), 'kernel')} in {count(len(inspected), 'code object')}", "bold"
+    by_arch: dict[str, list[KernelReport]] = {}
+    for one, kernel in kernels:
+        by_arch.setdefault(one.report.arch, []).append(kernel)
+    rows = [["arch", "kernels", "that spill", "with scratch"]]
+    for arch, its in by_arch.items():
+        spill = sum(bool(one.resources.vgpr_spills or one.resources.sgpr_spills) for one in its)
+        rows.append([arch, f"{len(its):,}", f"{spill:,}", f"{sum(bool(one.resources.scratch_bytes) for one in its):,}"])
+    yield from _table(rows, {1, 2, 3})
+    yield "", ""
+    head = ["arch", "VGPR", "AGPR", "SGPR", "spilled", "LDS", "scratch", "threads", "waves", "kernel"]
+    rows = [head, *(_overview_cells(one.report.arch, kernel) for one, kernel in kernels[:_OVERVIEW])]
+    yield from _table(rows, {1, 2, 3, 4, 5, 6, 7, 8})
+    if len(kernels) > _OVERVIEW:
+        yield f"{INDENT}and {len(kernels) - _OVERVIEW:,} more; --json has all", "dim"
+
+
+def _overview_cells(arch: str, kernel: KernelReport) -> list[str]:
+    found, occupancy = kernel.resources, kernel.occupancy
+    figures = (found.vgprs, found.agprs, found.sgprs, found.vgpr_spills + found.sgpr_spills)
+    memory = (found.lds_bytes, found.scratch_bytes, found.workgroup_size)
+    waves = "" if occupancy is None else str(occupancy.waves_per_simd)
+    return [arch, *map(str, (*figures, *memory)), waves, found.name]
+
+
+def _table(rows: Sequence[Sequence[str]], right: AbstractSet[int]) -> Iterator[Line]:
+    head, *texts = aligned(rows, right)
+    yield INDENT + head, "dim"
+    yield from ((INDENT + text, "") for text in texts)
 
 
 def _listed(inspected: Sequence[_Inspected], *, several: bool) -> list[tuple[_Inspected, KernelReport]]:
@@ -267,7 +326,7 @@ async def inspect_file(path: Path, options: argparse.Namespace) -> int:
     output = Output(options)
     tools, why = await tools_for(options)
     with output.working(f"reading {path}"):
-        found, inspected = await _inspected(path, options, tools, why)
+        found, inspected = await _inspected(path, options, tools, why, _ANALYZED)
         isa = None
         if (options.isa or options.whole) and inspected:
             isa = await _isa(found, inspected, tools, why, several=options.kernel is not None)
@@ -290,7 +349,7 @@ async def rank_files(paths: Sequence[Path], options: argparse.Namespace) -> int:
     kernels: list[tuple[str, str, str, KernelReport]] = []
     for path in paths:
         with output.working(f"reading {path}"):
-            found, inspected = await _inspected(path, options, tools, why)
+            found, inspected = await _inspected(path, options, tools, why, _RANKED)
         notes += found.notes
         for one in inspected:
             notes += one.report.notes

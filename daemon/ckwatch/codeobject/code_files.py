@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from ckwatch.codeobject.metadata import ArgumentMetadata, CodeObjectMetadata, read_metadata
 from ckwatch.compile import elf
@@ -72,27 +72,53 @@ class CodeObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeFile:
-    """A file's code objects in its order; `notes` say what could not be read, and why."""
+    """A file's code objects in its order; `notes` say what could not be read, and why; `other_archs` are those of code
+    that was not asked for."""
 
     path: Path
     objects: tuple[CodeObject, ...]
     notes: tuple[str, ...] = ()
-
-    def of_arch(self, arch: str | None) -> CodeFile:
-        """Return the code objects for an arch alone, all for None."""
-        return self if arch is None else replace(self, objects=tuple(one for one in self.objects if one.arch == arch))
+    other_archs: tuple[str, ...] = ()
 
 
-def open_code_file(path: Path) -> CodeFile:
-    """Read all code objects of a file or folder. Raises OSError if it cannot be read; nothing else."""
+class _OtherArch(NamedTuple):
+    """Code for an arch that was not asked for."""
+
+    arch: str
+
+
+_Found = CodeObject | _OtherArch | str
+"""A string is a note."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """The arch that is asked for, and the bytes that may still be unpacked: archives and bundles may claim more than
+    there is memory."""
+
+    arch: str | None
+    bytes_left: int = BINARY_LIMIT_BYTES
+
+    def takes(self, size: int) -> bool:
+        """Return True if so many bytes may be unpacked, which count from then on."""
+        fits = size <= self.bytes_left
+        self.bytes_left -= size if fits else 0
+        return fits
+
+
+def open_code_file(path: Path, arch: str | None = None) -> CodeFile:
+    """Read all code objects of a file or folder, or those for an arch. Raises OSError if it cannot be read; nothing
+    else."""
     if path.suffix in TRITON_TEXTS and is_file(path.with_suffix(".hsaco")):
         path = path.with_suffix(".hsaco")
-    found = [*(_in_folder(path) if is_folder(path) else _of_path(path, path.name))]
+    asked = _Asked(arch)
+    found = [*(_in_folder(path, asked) if is_folder(path) else _of_path(path, path.name, asked))]
     objects = tuple(one for one in found if isinstance(one, CodeObject))
     notes = tuple(dict.fromkeys(one for one in found if isinstance(one, str)))
-    if not objects and not notes:
+    others = tuple(dict.fromkeys(one.arch for one in found if isinstance(one, _OtherArch)))
+    if not objects and not notes and not others:
         notes = (f"{path.name} holds no code for AMD GPUs.",)
-    return CodeFile(path=path, objects=objects, notes=notes)
+    return CodeFile(path=path, objects=objects, notes=notes, other_archs=others)
 
 
 def code_paths(folder: Path) -> list[Path]:
@@ -106,45 +132,45 @@ def code_paths(folder: Path) -> list[Path]:
     return sorted(islice(names, _MOST_FILES))
 
 
-def _in_folder(folder: Path) -> Iterator[CodeObject | str]:
+def _in_folder(folder: Path, asked: _Asked) -> Iterator[_Found]:
     for path in (paths := code_paths(folder)):
         name = path.relative_to(folder).as_posix()
         try:
-            yield from _of_path(path, name, name)
+            yield from _of_path(path, name, asked, name)
         except OSError as error:
             yield f"{name}: {error.strerror or error}"
     if len(paths) == _MOST_FILES:
         yield f"No more than {_MOST_FILES:,} files of a folder are read."
 
 
-def _of_path(path: Path, name: str, origin: str = "") -> Iterator[CodeObject | str]:
+def _of_path(path: Path, name: str, asked: _Asked, origin: str = "") -> Iterator[_Found]:
     def beside(suffix: str) -> bytes | None:
         other = path.with_suffix(suffix)
         return read_file(other, TEXT_LIMIT_BYTES) if is_file(other) else None
 
     if path.suffix == ".pt2" and is_file(path):  # its weights may be larger than anything that is read
-        yield from _in_archive(path, name)
+        yield from _in_archive(path, name, asked)
+    elif (data := read_file(path, BINARY_LIMIT_BYTES)).startswith(_ZIP):
+        yield from _in_archive(BytesIO(data), name, asked)
     else:
-        yield from _of_content(read_file(path, BINARY_LIMIT_BYTES), name, origin, beside)
+        yield from _of_content(data, name, asked, origin, beside)
 
 
-def _of_content(data: bytes, name: str, origin: str, beside: Beside) -> Iterator[CodeObject | str]:
-    if data.startswith(_ZIP):
-        yield from _in_archive(BytesIO(data), name)
-    elif data[:4] == b"\x7fELF" and data[18:20] == elf.EM_AMDGPU.to_bytes(2, "little"):
-        yield from _code_object(data, name, origin, "", beside)
+def _of_content(data: bytes, name: str, asked: _Asked, origin: str, beside: Beside) -> Iterator[_Found]:
+    if data[:4] == b"\x7fELF" and data[18:20] == elf.EM_AMDGPU.to_bytes(2, "little"):
+        yield from _code_object(data, name, asked, origin, "", beside)
     else:
-        yield from _in_host_file(data, name, origin)
+        yield from _in_host_file(data, name, asked, origin)
 
 
-def _in_archive(file: BytesIO | Path, name: str) -> Iterator[CodeObject | str]:
+def _in_archive(file: BytesIO | Path, name: str, asked: _Asked) -> Iterator[_Found]:
     try:
         with zipfile.ZipFile(file) as archive:
             members = {one.filename: one for one in archive.infolist()}
 
             def read(member: str, limit: int) -> bytes | None:
                 told = members.get(member)
-                if told is None or told.file_size > limit:
+                if told is None or told.file_size > limit or not asked.takes(told.file_size):
                     return None
                 with archive.open(told) as file:
                     return file.read(told.file_size)
@@ -155,10 +181,14 @@ def _in_archive(file: BytesIO | Path, name: str) -> Iterator[CodeObject | str]:
                     if content is None:
                         yield f"{name}: {member} is too large"
                         continue
+                    if content.startswith(_ZIP):
+                        yield f"{name}: {member} is an archive itself: unpack it"
+                        continue
                     stem = PurePosixPath(member)
                     yield from _of_content(
                         content,
                         stem.name,
+                        asked,
                         member,
                         lambda suffix, stem=stem: read(str(stem.with_suffix(suffix)), TEXT_LIMIT_BYTES),  # type: ignore[misc]
                     )
@@ -168,7 +198,7 @@ def _in_archive(file: BytesIO | Path, name: str) -> Iterator[CodeObject | str]:
         yield f"{name} is a damaged archive: {error}"
 
 
-def _in_host_file(data: bytes, name: str, origin: str) -> Iterator[CodeObject | str]:
+def _in_host_file(data: bytes, name: str, asked: _Asked, origin: str) -> Iterator[_Found]:
     try:
         sections = elf.ElfFile(data).sections if data[:4] == b"\x7fELF" else ()
     except elf.ElfError as error:
@@ -178,7 +208,10 @@ def _in_host_file(data: bytes, name: str, origin: str) -> Iterator[CodeObject | 
         if one.name.startswith(_RELOCATABLE):
             arch = one.name.rpartition("-")[2]
             yield f"{name} has LLVM bitcode for {arch}, which becomes instructions only when it is linked (-fgpu-rdc)."
-    for found in find_device_code(data):
+    for found in find_device_code(data, asked.takes):
+        if asked.arch is not None and found.arch and found.arch.partition(":")[0] != asked.arch:
+            yield _OtherArch(found.arch.partition(":")[0])
+            continue
         section = next(
             (
                 one
@@ -197,15 +230,18 @@ def _in_host_file(data: bytes, name: str, origin: str) -> Iterator[CodeObject | 
         if other := what_it_is(found.data):
             yield f"{name} has {other} for {found.arch}, which becomes instructions only when it is linked or loaded."
         else:
-            yield from _code_object(found.data, name, place, found.arch, lambda _suffix: None)
+            yield from _code_object(found.data, name, asked, place, found.arch, lambda _suffix: None)
 
 
-def _code_object(data: bytes, name: str, origin: str, arch: str, beside: Beside) -> Iterator[CodeObject | str]:
+def _code_object(data: bytes, name: str, asked: _Asked, origin: str, arch: str, beside: Beside) -> Iterator[_Found]:
     where = f"{name} ({origin})" if origin and origin != name else name
     try:
         metadata = read_metadata(data)
     except ValueError as error:
         yield f"{where}: {error}"
+        return
+    if asked.arch not in (None, metadata.arch or arch.partition(":")[0]):
+        yield _OtherArch(metadata.arch)
         return
     triton = None
     told = beside(".json")

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from ckwatch.codeobject.disassembly import Instruction
 
 _ENDS = ("s_endpgm", "s_branch", "s_setpc", "s_rfe", "s_trap")
+_PADDING = "s_nop"
+"""Fills the place between a jump and a block that is aligned."""
 _INDIRECT = ("s_setpc", "s_swappc", "s_rfe", "s_cbranch_g_fork", "s_cbranch_i_fork", "s_cbranch_join")
 _FAR_BRANCH_LENGTH = 6
 _CONSTANT = re.compile(r"(?:lit\()?(-?(?:0x[0-9a-f]+|0|[1-9]\d*))\)?")
@@ -117,12 +119,15 @@ def _blocks(instructions: Sequence[Instruction], targets: dict[int, int]) -> lis
             leaders.add(index + 1)
     starts = sorted(leaders)
     number = {start: block for block, start in enumerate(starts)}
+    reached = {0, *targets.values()}
     blocks = []
     for block, start in enumerate(starts):
         last = (starts[block + 1] if block + 1 < len(starts) else len(instructions)) - 1
         going = [number[targets[last]]] if last in targets else []
-        if last + 1 < len(instructions) and not instructions[last].mnemonic.startswith(_ENDS):
+        follows = last + 1 < len(instructions) and not instructions[last].mnemonic.startswith(_ENDS)
+        if follows and (start in reached or any(one.mnemonic != _PADDING for one in instructions[start : last + 1])):
             going.append(block + 1)
+            reached.add(last + 1)
         blocks.append(BasicBlock(start, last, tuple(dict.fromkeys(going))))
     return blocks
 

@@ -9,9 +9,11 @@ which the variants differ, and numbers get the names that CK gives them.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 from ckwatch.codeobject.demangle import NameNode, NameNodeKind, NamePool, demangle, full_name, joined, last_name
 
@@ -20,6 +22,11 @@ _SHORT = 48
 _LONGEST = 400
 _DEEPEST = 6
 _LEFT_OUT = "…"
+_LONG_ASSEMBLY = 160
+"""Characters of the name of a kernel in assembly, from which on it is shortened."""
+_TENSILE_PARAMETER = re.compile(r"_(?=[A-Z])")
+_TILE = re.compile(r"(MT|MI)\d")
+"""Begin Tensile's macro tile and its matrix instruction, which are always shown."""
 
 _ENUMERATORS: Mapping[str, Sequence[str]] = {
     "BlockGemmPipelineScheduler": ("Intrawave", "Interwave"),
@@ -56,6 +63,7 @@ _HELPERS = {
 _RUNTIME_HELPERS = "__amd_rocclr_"
 
 
+@lru_cache(1 << 14)
 def is_helper(symbol: str) -> bool:
     """Return True for one of CK's helper kernels (it empties a cache, fills a buffer, is a reference) or HIP's own."""
     if symbol.startswith(_RUNTIME_HELPERS):
@@ -96,6 +104,11 @@ def own_kernels(symbols: Sequence[str], name: str, arguments: Sequence[str]) -> 
 
 def readable_names(symbols: Iterable[str]) -> dict[str, str]:
     """A readable name of each symbol of one code object: no two are equal. What cannot be read remains as it is."""
+    return _readable_names(tuple(symbols))
+
+
+@lru_cache(4)  # a library has the same kernels for each arch
+def _readable_names(symbols: tuple[str, ...]) -> dict[str, str]:
     names = NamePool()
     functions: dict[str, NameNode] = {}
     found: dict[str, str] = {}
@@ -104,6 +117,7 @@ def readable_names(symbols: Iterable[str]) -> dict[str, str]:
             functions[symbol] = demangle(symbol, names)
         except ValueError:
             found[symbol] = symbol
+    found.update(_short_assembly([symbol for symbol in found if len(symbol) > _LONG_ASSEMBLY]))
     variants: dict[tuple[str, int], list[str]] = defaultdict(list)
     for symbol, function in functions.items():
         variants[last_name(function.children[0]), len(function.children[0].children)].append(symbol)
@@ -111,6 +125,26 @@ def readable_names(symbols: Iterable[str]) -> dict[str, str]:
         kernels = [functions[symbol].children[0] for symbol in group]
         found.update(zip(group, (_short(kernel, kernels) for kernel in kernels), strict=True))
     return _told_apart(found, functions)
+
+
+def _short_assembly(symbols: Sequence[str]) -> dict[str, str]:
+    """Names as Tensile makes them, `Cijk_…_MT256x32x32_MI32x32x1_…_WG64_4_1`: parameters from the tile on that all
+    variants have in common are left out."""
+    if len(symbols) < 2:
+        return {}
+    parts = {symbol: _TENSILE_PARAMETER.split(symbol) for symbol in symbols}
+    common = set.intersection(*map(set, parts.values()))
+    found: dict[str, str] = {}
+    for symbol, its in parts.items():
+        tile = next((at for at, part in enumerate(its) if _TILE.match(part)), len(its))
+        shown = list(its[:tile])
+        for part in its[tile:]:
+            if part not in common or _TILE.match(part):
+                shown.append(part)
+            elif shown[-1:] != [_LEFT_OUT]:
+                shown.append(_LEFT_OUT)
+        found[symbol] = "_".join(shown)
+    return found
 
 
 def scoped_name(symbol: str) -> str:

@@ -67,7 +67,7 @@ def _descriptors(file: elf.ElfFile, symbols: Mapping[str, elf.ElfSymbol]) -> Ite
 
 _OWNER = "AMDGPU"
 _WGP_MODE = 1 << 29
-_RSRC1_AT = 48
+_RSRC3_AT, _RSRC1_AT = 44, 48
 _COUNTS = (
     ".vgpr_count", ".sgpr_count", ".group_segment_fixed_size", ".private_segment_fixed_size", ".kernarg_segment_size",
     ".max_flat_workgroup_size", ".wavefront_size",
@@ -101,7 +101,8 @@ class CodeObjectMetadata:
 
     `arch` is the processor without its features (`gfx942`); empty where the file does not tell. `cu_mode` holds the
     symbols of the kernels that run in CU mode on an arch that has WGP mode too (gfx10 and later). `labels` are names of
-    places inside of functions, which assembly written by hand has.
+    places inside of functions, which assembly written by hand has. `code_bytes` has the size of each kernel's code that
+    the file tells.
     """
 
     arch: str
@@ -110,6 +111,7 @@ class CodeObjectMetadata:
     notes: tuple[str, ...]
     arguments: Mapping[str, tuple[ArgumentMetadata, ...]] = dataclasses.field(default_factory=dict)
     labels: frozenset[str] = frozenset()
+    code_bytes: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 def read_metadata(data: bytes) -> CodeObjectMetadata:
@@ -122,30 +124,32 @@ def read_metadata(data: bytes) -> CodeObjectMetadata:
         file = elf.ElfFile(data)
         symbols = {symbol.name: symbol for kind in (elf.SHT_DYNSYM, elf.SHT_SYMTAB) for symbol in file.symbols(kind)}
         labels = {one.name for one in symbols.values() if _is_label(file, one)}
+        code_bytes = {name: one.size for name, one in symbols.items() if one.kind == elf.STT_FUNC}
         descriptors = dict(_descriptors(file, symbols))
-        metadata = _metadata_map(tuple(file.notes()))
+        maps, notes = _metadata_maps(tuple(file.notes()))
     except elf.ElfError as error:
         raise ValueError(f"The code object {error.problem}.") from error
-    target = metadata.get("amdhsa.target")  # `amdgcn-amd-amdhsa--gfx942:xnack-`
     arch = _ARCH_OF_MACHINE.get(file.header.flags & 0xFF, "")
-    if isinstance(target, str):
-        arch = target.split("-", 4)[-1].partition(":")[0]
-    notes: list[str] = []
+    for one in maps:
+        if isinstance(target := one.get("amdhsa.target"), str):  # `amdgcn-amd-amdhsa--gfx942:xnack-`
+            arch = target.split("-", 4)[-1].partition(":")[0]
+            break
     if file.abi_version not in _ABI_VERSIONS:
         notes.append("The code object's version is not known: its figures are read as those of version 6.")
     if not arch:
         notes.append("The code object does not tell its arch.")
     elif limits_of(arch) is None:
         notes.append(f"The limits of {arch} are not known: no occupancy.")
-    described = metadata.get("amdhsa.kernels")
-    fields = described if isinstance(described, list) else []
+    described = [one.get("amdhsa.kernels") for one in maps]
+    fields = [kernel for one in described if isinstance(one, list) for kernel in one]
     names = readable_names(_kernel_symbol(kernel) for kernel in fields if isinstance(kernel, dict))
     kernels: list[KernelResources] = []
     for kernel in fields:
         if not isinstance(kernel, dict) or not _kernel_symbol(kernel):
             notes.append("The metadata has a kernel without a name.")
             continue
-        found, missing = _kernel_resources(kernel, names[_kernel_symbol(kernel)], symbols, arch)
+        symbol = _kernel_symbol(kernel)
+        found, missing = _kernel_resources(kernel, names[symbol], symbols, arch, descriptors.get(symbol))
         notes.extend(missing)
         if found is not None:
             kernels.append(found)
@@ -153,10 +157,23 @@ def read_metadata(data: bytes) -> CodeObjectMetadata:
         arch=arch,
         kernels=tuple(kernels),
         cu_mode=_cu_mode(descriptors, arch),
-        notes=tuple(notes),
-        arguments={_kernel_symbol(one): tuple(_arguments(one)) for one in fields if isinstance(one, dict)},
+        notes=tuple(dict.fromkeys(notes)),
+        arguments=_LazyArguments({_kernel_symbol(one): one for one in fields if isinstance(one, dict)}),
         labels=frozenset(labels - {kernel.symbol for kernel in kernels}),
+        code_bytes={one.symbol: code_bytes[one.symbol] for one in kernels if one.symbol in code_bytes},
     )
+
+
+def without_labels(data: bytes) -> bytes:
+    """A code object whose functions are not cut by the labels inside of them, for tools that end a function at the next
+    symbol. Raises ElfError."""
+    file = elf.ElfFile(data)
+    changed = bytearray(data)
+    for symbol in file.symbols(elf.SHT_SYMTAB):
+        if _is_label(file, symbol):
+            at = symbol.entry_offset + elf.SYMBOL_SECTION_AT
+            changed[at : at + 2] = bytes(2)
+    return bytes(changed)
 
 
 def _is_label(file: elf.ElfFile, symbol: elf.ElfSymbol) -> bool:
@@ -164,11 +181,27 @@ def _is_label(file: elf.ElfFile, symbol: elf.ElfSymbol) -> bool:
     return plain and 0 < symbol.section < len(file.sections) and file.sections[symbol.section].name.startswith(".text")
 
 
+class _LazyArguments(Mapping[str, tuple[ArgumentMetadata, ...]]):
+    """The arguments of kernels by symbol, read when they are asked for: a library has 120,000 kernels, of which a few
+    are shown."""
+
+    def __init__(self, kernels: Mapping[str, Mapping[str, Any]]) -> None:
+        self._told = {symbol: kernel.get(".args") for symbol, kernel in kernels.items()}
+
+    def __getitem__(self, symbol: str) -> tuple[ArgumentMetadata, ...]:
+        return tuple(_arguments(self._told[symbol]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._told)
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+
 _ARGUMENT_WORDS = (".value_kind", ".name", ".type_name", ".address_space", ".actual_access")
 
 
-def _arguments(kernel: Mapping[str, Any]) -> Iterator[ArgumentMetadata]:
-    told = kernel.get(".args")
+def _arguments(told: object) -> Iterator[ArgumentMetadata]:
     for one in told if isinstance(told, list) else ():
         if isinstance(one, dict):
             numbers = (one.get(".offset"), one.get(".size"))
@@ -186,7 +219,11 @@ def _arguments(kernel: Mapping[str, Any]) -> Iterator[ArgumentMetadata]:
             )
 
 
-def _metadata_map(notes: Sequence[elf.ElfNote]) -> Mapping[str, Any]:
+def _metadata_maps(notes: Sequence[elf.ElfNote]) -> tuple[list[Mapping[str, Any]], list[str]]:
+    """The metadata of each object that was linked into the code object, as those of Tensile's libraries are, and what
+    is wrong with the others. Raises ValueError where none can be read."""
+    maps: list[Mapping[str, Any]] = []
+    problems: list[str] = []
     for note in notes:
         if note.owner == _OWNER and note.kind == NT_AMDGPU_METADATA:
             try:
@@ -194,11 +231,17 @@ def _metadata_map(notes: Sequence[elf.ElfNote]) -> Mapping[str, Any]:
                 value = msgpack.unpackb(note.content, raw=False, unicode_errors="replace", strict_map_key=True)
             except msgpack.ExtraData as error:
                 value = error.unpacked  # padding follows
-            except (ValueError, TypeError, RecursionError) as error:  # some of them say nothing
-                raise ValueError("The code object's metadata is damaged: it is no MessagePack.") from error
-            if not isinstance(value, dict):
-                raise ValueError("The code object's metadata is damaged: expected a map.")
-            return value
+            except (ValueError, TypeError, RecursionError):  # some of them say nothing
+                problems.append("The code object's metadata is damaged: it is no MessagePack.")
+                continue
+            if isinstance(value, dict):
+                maps.append(value)
+            else:
+                problems.append("The code object's metadata is damaged: expected a map.")
+    if maps:
+        return maps, [*dict.fromkeys(problems)]
+    if problems:
+        raise ValueError(problems[0])
     if any(note.kind == NT_AMD_HSA_METADATA for note in notes):
         raise ValueError("This is a code object of version 2, whose metadata is not read: compile it again.")
     raise ValueError("The code object has no metadata.")
@@ -214,7 +257,11 @@ def _kernel_symbol(kernel: Mapping[str, Any]) -> str:
 
 
 def _kernel_resources(
-    kernel: Mapping[str, Any], name: str, symbols: Mapping[str, elf.ElfSymbol], arch: str
+    kernel: Mapping[str, Any],
+    name: str,
+    symbols: Mapping[str, elf.ElfSymbol],
+    arch: str,
+    descriptor: bytes | None,
 ) -> tuple[KernelResources | None, list[str]]:
     symbol = _kernel_symbol(kernel)
     counts: dict[str, int] = {}
@@ -229,6 +276,8 @@ def _kernel_resources(
         return None, [f"{name}: the metadata lacks {', '.join(missing)}."]
     agprs = counts[".agpr_count"]
     vgprs, note = _architectural(counts[".vgpr_count"], agprs, symbols.get(f"{symbol}.num_vgpr"), arch)
+    if ".agpr_count" not in kernel and descriptor is not None:
+        agprs = _allocated_agprs(vgprs, descriptor, arch)
     resources = KernelResources(
         symbol=symbol,
         name=name,
@@ -257,6 +306,18 @@ def _architectural(total: int, agprs: int, exact: elf.ElfSymbol | None, arch: st
     if exact is not None and (exact.value + 3 & ~3) + agprs == total:
         return exact.value, ""
     return max(0, total - agprs), "VGPR is rounded up to a multiple of 4: the code object is stripped."
+
+
+def _allocated_agprs(vgprs: int, descriptor: bytes, arch: str) -> int:
+    """AGPRs by the kernel's descriptor, which the device goes by: metadata of assembly written by hand, such as
+    Tensile's, does not tell them. AMDGPUUsage, "Kernel Descriptor": GRANULATED_WORKITEM_VGPR_COUNT, ACCUM_OFFSET."""
+    limits = limits_of(arch)
+    if limits is None or not limits.unified_vgprs:
+        return 0
+    rsrc1, rsrc3 = (int.from_bytes(descriptor[at : at + 4], "little") for at in (_RSRC1_AT, _RSRC3_AT))
+    total = ((rsrc1 & 63) + 1) * limits.vgpr_block
+    first = ((rsrc3 & 63) + 1) * 4
+    return total - first if total > -(-vgprs // limits.vgpr_block) * limits.vgpr_block and first >= vgprs else 0
 
 
 def _cu_mode(descriptors: Mapping[str, bytes], arch: str) -> frozenset[str]:

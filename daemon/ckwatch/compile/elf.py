@@ -23,11 +23,15 @@ _ET_EXEC, _ET_DYN = 2, 3
 _PT_DYNAMIC, _PT_INTERP, _PT_NOTE = 2, 3, 4
 _SHT_PROGBITS = 1
 STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
-STT_NOTYPE = 0
+STT_NOTYPE, STT_FUNC = 0, 2
+SYMBOL_SECTION_AT = 6
+"""Offset of the number of its section in a symbol's entry."""
 _STV_DEFAULT, _STV_PROTECTED = 0, 3
 
 _CODE = (".text", ".rodata", ".hip_fatbin", ".nv_fatbin")
 _TEXTS = ".rodata.str"
+_LONGEST_SECTION = 4096
+"""Characters of a section's name."""
 
 
 class ElfError(ValueError):
@@ -106,6 +110,9 @@ class ElfSymbol:
     kind: int = STT_NOTYPE
 
 
+_NAMES_OF_NAMES, _SHORTEST_LIMIT = 16, 2**20
+"""Names may share their ends; those of a file made to exhaust memory share all that there is."""
+
 _HEADER: Final = struct.Struct("<HHIQQQIHHHHHH")
 _SECTION: Final = struct.Struct("<IIQQQQIIQQ")
 _SEGMENT: Final = struct.Struct("<IIQQQQQQ")
@@ -141,13 +148,16 @@ class ElfFile:
             if section.link >= len(self.sections) or section.size % _SYMBOL.size:
                 raise ElfError("has a damaged table of symbols")
             strings = self.content(self.sections[section.link])
+            characters = 0
             for index, entry in enumerate(_SYMBOL.iter_unpack(self.content(section))):
                 name, info, other, defined_in, value, size = entry
                 if name:
                     at = section.offset + index * _SYMBOL.size
-                    yield ElfSymbol(
-                        _string(strings, name), value, size, info >> 4, other & 3, defined_in, at, info & 15
-                    )
+                    text = _string(strings, name)
+                    characters += len(text)
+                    if characters > _NAMES_OF_NAMES * len(strings) + _SHORTEST_LIMIT:
+                        raise ElfError("has a damaged table of symbols")
+                    yield ElfSymbol(text, value, size, info >> 4, other & 3, defined_in, at, info & 15)
 
     def notes(self) -> Iterator[ElfNote]:
         """Of the segments, which a stripped file has too; of the sections where there are none."""
@@ -178,7 +188,7 @@ class ElfFile:
             _, _, _, _, offset, size, *_ = rows[header.shstrndx]
             names = self.bounded(offset, size)
         return tuple(
-            ElfSection(_string(names, name), kind, address, offset, size, link)
+            ElfSection(_string(names, name, _LONGEST_SECTION), kind, address, offset, size, link)
             for name, kind, _, address, offset, size, link, *_ in rows
         )
 
@@ -192,9 +202,10 @@ class ElfFile:
         return tuple(ElfSegment(kind, offset, size) for kind, _, offset, _, _, size, *_ in rows)
 
 
-def _string(strings: bytes, at: int) -> str:
-    end = strings.find(b"\0", at)
-    return strings[at : end if end >= 0 else len(strings)].decode("utf-8", "replace")
+def _string(strings: bytes, at: int, longest: int | None = None) -> str:
+    last = len(strings) if longest is None else at + longest
+    end = strings.find(b"\0", at, last)
+    return strings[at : end if end >= 0 else last].decode("utf-8", "replace")
 
 
 def names_interpreter(path: Path) -> bool | None:

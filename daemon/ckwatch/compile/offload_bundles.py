@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,8 +43,9 @@ class DeviceCode(NamedTuple):
     problem: str = ""
 
 
-def find_device_code(data: bytes) -> Iterator[DeviceCode]:
-    """Find all code objects in a file, in its order: those of bundles, and those that lie there as such.
+def find_device_code(data: bytes, may_unpack: Callable[[int], bool] = lambda _size: True) -> Iterator[DeviceCode]:
+    """Find all code objects in a file, in its order: those of bundles, and those that lie there as such. `may_unpack`
+    is asked before so many bytes are unpacked.
 
     Damage is yielded, not raised. The name of a format in a text looks like damage: what a caller knows to be no bundle
     is for it to drop.
@@ -65,7 +66,7 @@ def find_device_code(data: bytes) -> Iterator[DeviceCode]:
                 within = ""
                 bundle, size = memoryview(data)[at:], 0
                 if mark == _COMPRESSED:
-                    unpacked, size, within = _unpacked(data, at)
+                    unpacked, size, within = _unpacked(data, at, may_unpack)
                     bundle = memoryview(unpacked)
                 entries = _entries(bundle)
                 for target, offset, length in entries:
@@ -126,6 +127,8 @@ def _entries(bundle: memoryview) -> Sequence[tuple[str, int, int]]:
                 raise ValueError("is cut short")
             found.append((bytes(bundle[at + 24 : at + 24 + length]).decode("ascii", "replace"), offset, size))
             at += 24 + length
+        if sum(size for _, _, size in found) > len(bundle):
+            raise ValueError("has a damaged table of entries: they overlap")
     except struct.error as error:
         raise ValueError("is cut short") from error
     return found
@@ -139,7 +142,7 @@ def _arch_of(target: str) -> str:
     return arch.partition("-")[2] if arch.startswith(("-", "unknown-")) else arch
 
 
-def _unpacked(data: bytes, at: int) -> tuple[bytes, int, str]:
+def _unpacked(data: bytes, at: int, may_unpack: Callable[[int], bool]) -> tuple[bytes, int, str]:
     """Return the plain bundle in a compressed one, the bytes that this takes (0: not known), and words about it. Raises
     ValueError."""
     try:
@@ -154,6 +157,8 @@ def _unpacked(data: bytes, at: int) -> tuple[bytes, int, str]:
     taken = total[0] if total else 0
     if size > BINARY_LIMIT_BYTES or (taken and not 8 + header.size <= taken <= len(data) - at):
         raise ValueError("is cut short")
+    if not may_unpack(size):
+        raise ValueError("is left out: with it, more is unpacked than fits into memory; choose one arch, or unpack it")
     content = data[begin : at + taken] if taken else data[begin:]
     unpacker, error_of_it = _UNPACKERS[method]()
     try:

@@ -12,6 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from cases.disassemblies import FOLDER
+from ckwatch.codeobject.kernel_names import is_helper
 from ckwatch.codeobject.metadata import read_metadata
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport
 from ckwatch.codeobject.tools.analyze import analyze
@@ -65,7 +66,9 @@ class Launcher:
         assert {"timeout_s", "output_limit_bytes"} <= bounds.keys()
         self.folders.add(folder)
         if arguments[0].endswith("objdump"):
-            assert arguments[1:] == ["-d", str(self.code_object)]
+            symbols = [one.symbol for one in read_metadata(self.code_object.read_bytes()).kernels]
+            names = ",".join(one for one in symbols if not is_helper(one))
+            assert arguments[1:] == ["-d", f"--disassemble-symbols={names}", str(self.code_object)]
             return self.disassembly
         self.sources.append((folder / arguments[-1]).read_text())
         return self.mca.pop(0) if len(self.mca) > 1 else self.mca[0]

@@ -1,15 +1,15 @@
 """Analyzes a code object: makes the report of its kernels with llvm-objdump and llvm-mca.
 
-llvm-objdump runs once, and so does llvm-mca on the loops of all kernels: starting it takes longer than most loops. If
-it does not take them all, each loop gets a run of its own, so that one that it chokes on costs no other its figures.
-Whatever goes wrong becomes a note: an analysis never fails a build.
+llvm-objdump runs once for kernels of a few MiB, and so does llvm-mca on the loops of all of these: starting it takes
+longer than most loops. If it does not take them all, each loop gets a run of its own, so that one that it chokes on
+costs no other its figures. Whatever goes wrong becomes a note: an analysis never fails a build.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from ckwatch.codeobject import llvm_mca
-from ckwatch.codeobject.disassembly import DisassembledFunction, InstructionKind, functions, traits
+from ckwatch.codeobject.disassembly import InstructionKind, functions, traits
 from ckwatch.codeobject.kernel_names import is_helper, own_kernels
 from ckwatch.codeobject.main_loop import FoundLoop, main_loop
 from ckwatch.codeobject.metadata import CodeObjectMetadata, read_metadata
@@ -78,14 +78,14 @@ async def analyze_contents(
     return await _Analysis(tools, contents.arch or arch, launcher).report(code_object, contents, own)
 
 
-def resources_alone(contents: CodeObjectMetadata, note: str) -> CodeObjectReport:
-    """The report of a code object without LLVM's tools; `note` says why there are none."""
+def resources_alone(contents: CodeObjectMetadata, note: str = "") -> CodeObjectReport:
+    """The report of a code object without LLVM's tools; `note` says why."""
     kernels = tuple(
         KernelReport(resources=one, occupancy=occupancy_of(one, contents.arch, cu_mode=one.symbol in contents.cu_mode))
         for one in contents.kernels
         if not is_helper(one.symbol)
     )
-    return CodeObjectReport(arch=contents.arch, kernels=kernels, notes=(*contents.notes, note))
+    return CodeObjectReport(arch=contents.arch, kernels=kernels, notes=(*contents.notes, *filter(None, [note])))
 
 
 class _Analysis:
@@ -100,23 +100,32 @@ class _Analysis:
         notes = list(contents.notes)
         wanted = [resources for resources in contents.kernels if not is_helper(resources.symbol)]
         folder = await anyio.to_thread.run_sync(partial(tempfile.TemporaryDirectory, prefix="ckwatch-analysis-"))
+        reports: list[KernelReport] = []
         try:
-            text, note = await self._disassembly(code_object, Path(folder.name))
-            notes.extend(note)
-            disassembled = await anyio.to_thread.run_sync(_disassembled, wanted, text, contents.labels)
-            reports = await self._reports(wanted, disassembled, contents, Path(folder.name))
+            for batch in _batches(wanted, contents):
+                text, note = await self._disassembly(code_object, batch, contents, Path(folder.name))
+                notes.extend(note)
+                found = await anyio.to_thread.run_sync(_loops_of, batch, text, contents.labels, self._arch)
+                reports += await self._reports(batch, found, contents, Path(folder.name))
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(folder.cleanup)
         if self._tools.mca is None and any(report.loop is not None for report in reports):
             notes.append("the toolchain has no llvm-mca: no cycles are predicted")
         first = own_kernels([one.resources.symbol for one in reports], *own)
-        reports.sort(key=lambda one: one.resources.symbol not in first)
-        return CodeObjectReport(arch=self._arch, kernels=tuple(reports), own=len(first), notes=tuple(notes))
+        reports.sort(key=lambda one: (one.resources.symbol not in first, -(one.code_bytes or 0)))
+        return CodeObjectReport(
+            arch=self._arch, kernels=tuple(reports), own=len(first), notes=tuple(dict.fromkeys(notes))
+        )
 
-    async def _disassembly(self, code_object: Path, folder: Path) -> tuple[str, tuple[str, ...]]:
+    async def _disassembly(
+        self, code_object: Path, batch: Sequence[KernelResources], contents: CodeObjectMetadata, folder: Path
+    ) -> tuple[str, tuple[str, ...]]:
         """The text, "" when there is none, and what is wrong with it."""
-        finished, why = await self._run([str(self._tools.objdump), "-d", str(code_object)], folder)
+        part = []
+        if _by_name(batch, contents):
+            part = [f"--disassemble-symbols={','.join(one.symbol for one in batch)}"]
+        finished, why = await self._run([str(self._tools.objdump), "-d", *part, str(code_object)], folder)
         if finished is None:
             return "", (why,)
         if not finished.succeeded:
@@ -127,24 +136,18 @@ class _Analysis:
 
     async def _reports(
         self,
-        wanted: Sequence[KernelResources],
-        disassembled: Mapping[str, DisassembledFunction],
+        batch: Sequence[KernelResources],
+        found_loops: Sequence[tuple[FoundLoop, int | None]],
         contents: CodeObjectMetadata,
         folder: Path,
     ) -> list[KernelReport]:
-        """The kernels with the most code first."""
-        sizes = {symbol: sum(one.size for one in found.instructions) for symbol, found in disassembled.items()}
-        order = sorted(wanted, key=lambda resources: -sizes.get(resources.symbol, 0))
-        loops = [
-            await anyio.to_thread.run_sync(_loop_of, resources, disassembled.get(resources.symbol), self._arch)
-            for resources in order
-        ]
+        loops = [found for found, _ in found_loops]
         predicted = {}
         if self._tools.mca is not None:
             numbers = [number for number, found in enumerate(loops) if found.loop is not None]
             predicted = await self._predictions(self._tools.mca, {number: loops[number] for number in numbers}, folder)
         reports = []
-        for number, (resources, found) in enumerate(zip(order, loops, strict=True)):
+        for number, (resources, (found, code_bytes)) in enumerate(zip(batch, found_loops, strict=True)):
             occupancy = occupancy_of(resources, self._arch, cu_mode=resources.symbol in contents.cu_mode)
             prediction, notes = predicted.get(number, _NOT_PREDICTED)
             loop = found.loop
@@ -160,7 +163,7 @@ class _Analysis:
                     occupancy=occupancy,
                     loop=loop,
                     notes=(*found.notes, *notes),
-                    code_bytes=sizes.get(resources.symbol),
+                    code_bytes=code_bytes,
                 )
             )
         return reports
@@ -242,16 +245,48 @@ def _answers(finished: ProcessResult) -> bool:
     return finished.succeeded and not llvm_mca.unknown_cpu(finished.stderr)
 
 
-def _disassembled(
-    wanted: Sequence[KernelResources], text: str, labels: AbstractSet[str]
-) -> dict[str, DisassembledFunction]:
-    return {function.symbol: function for function in functions(text, [each.symbol for each in wanted], labels)}
+_BATCH_BYTES = 2**20
+"""Of code that is disassembled at once: a byte becomes ten to forty of text."""
+_BATCH_CHARACTERS = 64 * 1024
+"""Of names in an argument, of which Linux takes 128 KiB."""
 
 
-def _loop_of(resources: KernelResources, function: DisassembledFunction | None, arch: str) -> FoundLoop:
-    if function is None:
-        return FoundLoop(None, notes=("the kernel is not in the disassembly",))
-    return main_loop(function, resources.wavefront_size, arch)
+def _by_name(kernels: Sequence[KernelResources], contents: CodeObjectMetadata) -> bool:
+    """Return True if llvm-objdump can be asked for these kernels alone: it ends a kernel at a label, a name at ','."""
+    return not contents.labels and not any("," in one.symbol for one in kernels)
+
+
+def _batches(wanted: Sequence[KernelResources], contents: CodeObjectMetadata) -> Iterator[list[KernelResources]]:
+    """Kernels that are disassembled together: all of them where they are not to be told apart."""
+    if not _by_name(wanted, contents):
+        yield list(wanted)
+        return
+    batch: list[KernelResources] = []
+    code = characters = 0
+    for one in wanted:
+        size = contents.code_bytes.get(one.symbol, 0)
+        if batch and (code + size > _BATCH_BYTES or characters + len(one.symbol) > _BATCH_CHARACTERS):
+            yield batch
+            batch, code, characters = [], 0, 0
+        batch.append(one)
+        code, characters = code + size, characters + len(one.symbol) + 1
+    yield batch
+
+
+def _loops_of(
+    batch: Sequence[KernelResources], text: str, labels: AbstractSet[str], arch: str
+) -> list[tuple[FoundLoop, int | None]]:
+    """The main loop of each kernel, and the bytes of its code."""
+    found = {function.symbol: function for function in functions(text, [one.symbol for one in batch], labels)}
+    loops: list[tuple[FoundLoop, int | None]] = []
+    for resources in batch:
+        function = found.pop(resources.symbol, None)
+        if function is None:
+            loops.append((FoundLoop(None, notes=("the kernel is not in the disassembly",)), None))
+        else:
+            size = sum(one.size for one in function.instructions)
+            loops.append((main_loop(function, resources.wavefront_size, arch), size))
+    return loops
 
 
 def _rejections(found: FoundLoop, left_out: Mapping[int, str]) -> str:

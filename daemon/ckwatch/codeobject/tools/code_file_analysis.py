@@ -17,6 +17,7 @@ from ckwatch.codeobject.code_files import CodeObject
 from ckwatch.codeobject.disassembly import DisassembledFunction
 from ckwatch.codeobject.listing import listing_of
 from ckwatch.codeobject.listing_text import IsaView, ReadLine, isa_view
+from ckwatch.codeobject.metadata import without_labels
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport
 from ckwatch.codeobject.source_lines import CallChain
 from ckwatch.codeobject.tools.analyze import analyze_contents, resources_alone
@@ -29,7 +30,8 @@ _PROCESSES = 2
 async def analyze_code(
     objects: Sequence[CodeObject], tools: LlvmTools | None, why_no_tools: str = ""
 ) -> list[CodeObjectReport]:
-    """Analyze code objects, in their order; without LLVM's tools their resources and occupancy alone."""
+    """Analyze the kernels in the metadata of code objects, in their order; without LLVM's tools their resources and
+    occupancy alone."""
     reports: dict[int, CodeObjectReport] = {}
     limiter = anyio.CapacityLimiter(_PROCESSES)
 
@@ -38,7 +40,8 @@ async def analyze_code(
             reports[number] = await to_thread.run_sync(resources_alone, code.metadata, why_no_tools)
             return
         async with limiter, _copy_of(code) as path:
-            reports[number] = await analyze_contents(path, code.metadata, tools, code.arch)
+            contents = replace(code.metadata, labels=frozenset())
+            reports[number] = await analyze_contents(path, contents, tools, code.arch)
 
     async with anyio.create_task_group() as tasks:
         for number, code in enumerate(objects):
@@ -52,7 +55,7 @@ async def disassemble_kernel(
     """Return the kernel's instructions and their source lines by address; None, and why, where there are no lines.
     Raises ToolchainError when it cannot be disassembled."""
     async with _copy_of(code) as path:
-        function = await disassemble(path, tools, kernel.resources.symbol, code.metadata.labels)
+        function = await disassemble(path, tools, kernel.resources.symbol)
         try:
             return function, await source_lines_of(path, tools, function), ""
         except ToolchainError as error:
@@ -76,7 +79,9 @@ async def kernel_listing(
 
 @asynccontextmanager
 async def _copy_of(code: CodeObject) -> AsyncIterator[Path]:
+    """A file without the labels of assembly written by hand: tools take each for the beginning of another function."""
+    data = await to_thread.run_sync(without_labels, code.data) if code.metadata.labels else code.data
     async with anyio.TemporaryDirectory(prefix="ckwatch-code-") as folder:
         path = Path(folder, "code.hsaco")
-        await anyio.Path(path).write_bytes(code.data)
+        await anyio.Path(path).write_bytes(data)
         yield path

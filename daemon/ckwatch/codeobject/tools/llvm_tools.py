@@ -4,7 +4,6 @@ llvm-symbolizer finds its source lines."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Protocol
 
@@ -57,15 +56,11 @@ _TIME_LIMIT_S = 60.0
 _PROCESSES = 2
 
 
-async def disassemble(
-    code_object: Path, tools: LlvmTools, symbol: str, labels: AbstractSet[str] = frozenset()
-) -> DisassembledFunction:
-    """The kernel's instructions, none where the disassembly has none; `labels` as in `functions`. Raises ToolchainError
-    when objdump fails."""
-    part = [] if labels else [f"--disassemble-symbols={symbol}"]  # which ends at a label
-    arguments = [str(tools.objdump), "-d", *part, str(code_object)]
+async def disassemble(code_object: Path, tools: LlvmTools, symbol: str) -> DisassembledFunction:
+    """The kernel's instructions, none where the disassembly has none. Raises ToolchainError when objdump fails."""
+    arguments = [str(tools.objdump), "-d", f"--disassemble-symbols={symbol}", str(code_object)]
     text = (await _output(arguments, tools, code_object.parent)).stdout
-    found = await to_thread.run_sync(functions, text, [symbol], labels)
+    found = await to_thread.run_sync(functions, text, [symbol])
     return found[0] if found else DisassembledFunction(symbol, 0, ())
 
 
