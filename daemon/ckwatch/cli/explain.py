@@ -1,4 +1,5 @@
-"""`ckwatch explain UNIT`: what a unit depends on, why it is in its state, and where compile time goes (`--time`)."""
+"""`ckwatch explain UNIT`: what a unit depends on, why it is in its state, and where compile time goes (`--time`);
+`ckwatch explain CODE`: what a diagnostic's code means."""
 
 from __future__ import annotations
 
@@ -106,7 +107,16 @@ class ExplainedState:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Print the story of one unit, or where its compile time goes; 1 when the unit has errors."""
+    """Print the story of one unit, or where its compile time goes; 1 when the unit has errors. Of a diagnostic's code
+    print what the documentation says about it."""
+    from ckwatch.cli.documented import documented_code  # reads all rules
+
+    if (text := documented_code(options.unit)) is not None:
+        output = Output(options)
+        if output.json:
+            output.answer(code=options.unit, documentation=text)
+        output.text(text)
+        return 0
     target = None if options.trace is None else options.trace.absolute()
     async with asking(options) as client:
         unit = await one_unit(client, options.unit)

@@ -547,14 +547,35 @@ BUILDING = (
 LOOKING = (
     command(
         "explain",
-        "Explain what a unit depends on, and why it is in its state",
-        ONE_UNIT,
+        "Explain what a unit depends on, and why it is in its state, or what a code means",
+        named("units", "unit", "UNIT|CODE", f"{UNIT}; or the code of a diagnostic, as audit/peak"),
         JSON,
         flag("--time", "compile it, and show where the compile time goes"),
         value("--trace", "FILE", "like --time, and write clang's trace to FILE for chrome://tracing", type=Path),
         ARCHS,
         *DAEMON,
         more="Exit status 1 if the unit has errors.",
+    ),
+    command(
+        "audit",
+        "Find rows of AITER's tuned tables that are wrong",
+        value("files", "FILE", "tables, as aiter/configs/*_tuned_gemm.csv", nargs="+", type=Path),
+        value(
+            "--registry",
+            "DIR",
+            "the checkout of AITER whose kernels they name (default: around FILE, or installed)",
+            type=Path,
+        ),
+        value("--part", "PART", "report rows for other parts than this: MI300X, gfx942:304"),
+        flag("--advice", "show advice too: rows that take longer than larger ones"),
+        Alternatives(
+            flag("--build", "compile a sample of the rows"),
+            flag("--verify", "compile a sample, and compare it with a reference at its shapes, on an emulator"),
+        ),
+        value("--sample", "N", "how many rows to build (default: 5)", type=positive),
+        value("--seed", "N", "which ones (default: 0)", type=whole, default=0),
+        JSON,
+        more="Exit status 1 if a row has errors. No compiler is needed but for --build and --verify.",
     ),
     command(
         "inspect",

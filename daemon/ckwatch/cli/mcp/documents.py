@@ -7,14 +7,11 @@ import json
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
-from ckwatch.checks.rules.reference import rules_page
+from ckwatch.cli.documented import page_text
 from ckwatch.cli.schema import command_schema
 from ckwatch.client import Client
-from ckwatch.model.documentation import explanation, page_of
 from ckwatch.model.errors import CkwatchError
-from ckwatch.system.documentation_files import page_names, read_page
-
-PAGES_URL = "https://ckwatch.github.io/ckwatch/"
+from ckwatch.system.documentation_files import page_names
 
 FASTER = """\
 Make the kernel {kernel} faster{shape}, with ckwatch's tools.
@@ -35,21 +32,6 @@ Bring the kernel in {source} into this workspace.
 5. `verify` until it is right on all shapes; exit status 3 means that nothing was compared."""
 
 
-def documented(code: str) -> str:
-    """The documentation of a diagnostic's code. Raises CkwatchError for one that it does not know."""
-    found = explanation(code, _page)
-    if found:
-        return found
-    kind = code.partition("/")[0]
-    if page_of(code) is None or kind == "rule":
-        raise CkwatchError(f"no page explains '{code[:80]}'", "a compiler's codes (clang/…) have none")
-    return f"{PAGES_URL}{str(page_of(code)).replace('.md', '/')}"
-
-
-def _page(name: str) -> str | None:
-    return rules_page() if name.removesuffix(".md") == "rules" else read_page(name)
-
-
 def add_documents(server: MCPServer, client: Client) -> None:
     """Add all resources and prompts to a server."""
 
@@ -61,7 +43,7 @@ def add_documents(server: MCPServer, client: Client) -> None:
     @server.resource("ckwatch://docs/{page}", mime_type="text/markdown")
     def page(page: str) -> str:
         """A page of the documentation; `rules` has every instance rule with its place in Composable Kernel."""
-        text = _page(page)
+        text = page_text(page)
         if text is None:
             raise ResourceNotFoundError(f"there is no page '{page[:80]}'; ckwatch://docs lists them")
         return text

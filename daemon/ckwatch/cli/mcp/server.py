@@ -16,10 +16,11 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from ckwatch.cli.command_words import KERNEL_END
+from ckwatch.cli.documented import documented
 from ckwatch.cli.mcp.answers import Answer, AnswerBook
 from ckwatch.cli.mcp.budget import SessionBudget
 from ckwatch.cli.mcp.commands import Line, run_command
-from ckwatch.cli.mcp.documents import add_documents, documented
+from ckwatch.cli.mcp.documents import add_documents
 from ckwatch.cli.mcp.edits import Edits, Replacement
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError, plain_errors
