@@ -42,6 +42,7 @@ from codeobject.test_profile import figures, product_profile, profile_with
 from engine.code_workspace import CodeBench
 from fakes.fake_verifications import finding_of, unit_verification, verification_of
 from fakes.tuning_stand_in import TunedWorkspace, workspace
+from helpers.git_repositories import git
 from helpers.kernel_reports import kernel, report
 
 PROFILE = Path(__file__).parents[1] / "data" / "profiles" / "pc_sampling_host_trap.csv"
@@ -279,6 +280,14 @@ def test_upgrades(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert client.asked[-1] == ("upgrade", (), str(tmp_path / "newer"), True)
     assert summary["verdicts"] == {"broken": 1, "same": 1}
     assert reader.seen == {"UpgradeStarted", "UpgradeStage", "UpgradedUnit", "UpgradeSummary"}
+
+
+def test_what_a_change_affects(small: Path, reader: Reader) -> None:
+    trust(small)
+    git(small, "init", "--quiet")
+    (report,) = reader.run("ci", "-C", str(small), "--no-build")
+    assert report["summary"]["verdicts"] == {"new": 1}
+    assert reader.seen == {"ComparedWithBase"}
 
 
 def test_the_daemon_and_the_environment(

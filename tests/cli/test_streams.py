@@ -26,6 +26,7 @@ COMMANDS = {
     "bench": ["bench", "--devices"],
     "verify": ["verify"],
     "upgrade": ["upgrade", "--to", "nowhere"],
+    "ci": ["ci", "--no-build"],
     "history": ["history", UNIT],
     "compare": ["compare", UNIT, "previous"],
     "best": ["best", "k"],
@@ -65,6 +66,7 @@ SILENT = {
     "profile": "it is not built",
     "tune": "it has no shape",
     "upgrade": "there is no such toolchain",
+    "ci": "it is not in a repository",
 }
 """Commands that say in this workspace on stderr why they print nothing."""
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from ckwatch.bench.imports.records import ImportedTimingsFile
+from ckwatch.cli.ci.report import CiReport
 from ckwatch.cli.explain import ExplainedState
 from ckwatch.cli.farm import FarmWorkerLine
 from ckwatch.codeobject.code_files import TritonMetadata
@@ -397,6 +398,7 @@ OUTPUT: dict[str, tuple[type, ...]] = {
             exit_status=int,
         ),
     ),
+    "ci": (_answer("ComparedWithBase", "The whole report, as `--report json=FILE` writes it, too.", CiReport),),
     "tune": _TUNE,
     "history": (
         _answer(

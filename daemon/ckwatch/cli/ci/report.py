@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ckwatch.model.diagnostics import Diagnostic
-
-if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.model.profiles import LineChange
-    from ckwatch.model.text import Span
-    from ckwatch.wire.benchmarks import Compared
-    from ckwatch.wire.unit_changes import ChangeSummary, UnitChange
+from ckwatch.model.text import Span
+from ckwatch.wire.unit_changes import ChangeSummary, UnitChange
 
 Presence = Literal["kept", "new", "removed", "renamed"]
 
@@ -44,9 +40,8 @@ class CiUnit:
     `place`: its instance in its kernel file (of a removed one, where it stood). `because`: changed files that it is
     made from, relative to the repository. `change` has the verdict, its reasons, the figures that differ and the
     outcomes before and after (errors, report, predicted times, verification). `diagnostics`: errors and warnings of its
-    present state, and one with code `ci/VERDICT` at `place` for what the verdict says and no error does. `profile`:
-    lines whose counts differ; `timings`: on a device, against the base's. `fails`: its verdict is one of those that
-    fail the run.
+    present state, and one with code `ci/VERDICT` at `place` for what the verdict says and no error does. `fails`: its
+    verdict is one of those that fail the run.
     """
 
     id: str
@@ -55,8 +50,6 @@ class CiUnit:
     change: UnitChange
     because: tuple[str, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
-    profile: tuple[LineChange, ...] = ()
-    timings: tuple[Compared, ...] = ()
     fails: bool = False
 
     @property
