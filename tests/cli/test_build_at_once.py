@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,9 @@ import pytest
 
 from benches.own_daemons import daemon_folders, small_workspace
 from ckwatch.cli import main
+from ckwatch.cli.session import connected
 from ckwatch.cli.signals import INTERRUPTED
+from ckwatch.client import Client
 from ckwatch.client.blocking_exchange import BlockingExchange
 
 SLOW = {"anyio", "asyncio", "email", "jinja2", "numpy", "pydantic", "pydantic_core", "rich", "ssl"}
@@ -94,6 +99,23 @@ def test_what_is_not_trusted_is_asked_for(served: Path, capsys: pytest.CaptureFi
     assert main(["trust"]) == 0
     assert status == 2
     assert "is not trusted" in err
+
+
+@asynccontextmanager
+async def private(options: argparse.Namespace, start: Path) -> AsyncIterator[Client]:
+    """The client of a command, which asks another process than its own for nothing."""
+    async with connected(options, start) as client:
+        assert (await client.status()).pid == os.getpid()
+        yield client
+
+
+def test_trust_once_asks_no_daemon_that_runs(served: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trust", "--remove"]) == 0
+    try:
+        statuses = [outcome(capsys, "--trust-once", connected=private)[0], outcome(capsys)[0]]
+    finally:
+        assert main(["trust"]) == 0
+    assert statuses == [1, 2]
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, 128 + signal.SIGTERM)])

@@ -58,6 +58,10 @@ def main(arguments: Sequence[str] | None = None, *, age_s: float = 0.0, **depend
             options = parser_for(given).parse_args(given, Namespace(begun=begun, dependencies=dependencies))
             status: int = options.run(options)
         finally:
+            if getattr(options, "trust_once", False):
+                from ckwatch.workspace.trust import end_trust_once
+
+                end_trust_once()
             sys.stdout.flush()
     except BaseException as error:
         cause = _cause(error)

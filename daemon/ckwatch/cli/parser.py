@@ -188,7 +188,8 @@ ONE_UNIT, ONE_KERNEL = (
 JSON = flag("--json", "print JSON")
 ARCHS = several("--arch", "ARCH", "compile for ARCH instead; may be repeated")
 TRUST = flag("--trust", "trust the workspace: its templates and compiler flags are code that runs on this machine")
-DAEMON = (flag("--no-daemon", "work in this process, without the daemon"), TRUST)
+TRUSTED = Alternatives(TRUST, flag("--trust-once", "trust the workspace for this command alone; implies --no-daemon"))
+DAEMON = (flag("--no-daemon", "work in this process, without the daemon"), TRUSTED)
 ASKING = (JSON, *DAEMON)
 BUILD = (
     PATTERNS,
@@ -751,7 +752,7 @@ RUNNING = (
         value("--port", "PORT", "on this port (default: any that is free)", type=port, default=0),
         flag("--no-open", "print the address and open no browser"),
         flag("--share", "print how to see the page on another machine, through ssh"),
-        TRUST,
+        TRUSTED,
         more="It is served on loopback alone, until Ctrl-C, and needs the extra `web`.",
     ),
 )
