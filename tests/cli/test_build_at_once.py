@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ import pytest
 
 from benches.own_daemons import daemon_folders, small_workspace
 from ckwatch.cli import main
+from ckwatch.cli.reports import FORMATS
 from ckwatch.cli.session import connected
 from ckwatch.cli.signals import INTERRUPTED
 from ckwatch.client import Client
@@ -66,7 +68,9 @@ def loaded(*words: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stderr.split()}
 
 
-@pytest.mark.parametrize("options", [(), ("--json",), ("k/one",), ("k.kernel.toml", "--details")])
+@pytest.mark.parametrize(
+    "options", [(), ("--json",), ("--output-format=sarif",), ("k/one",), ("k.kernel.toml", "--details")]
+)
 def test_nothing_slow_is_loaded(served: Path, options: tuple[str, ...]) -> None:
     modules = loaded("check", *options)
     assert "h11" in modules
@@ -74,12 +78,44 @@ def test_nothing_slow_is_loaded(served: Path, options: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("--json",), ("k",), (".",), ("k.kernel.toml",), ("templates/t.hip.j2",), ("other",), ("k", "other")]
+    "words",
+    [
+        (),
+        ("--json",),
+        ("--output-format=github",),
+        ("k",),
+        (".",),
+        ("k.kernel.toml",),
+        ("templates/t.hip.j2",),
+        ("other",),
+        ("k", "other"),
+    ],
 )
 def test_the_same_as_when_it_is_followed(
     served: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
     assert outcome(capsys, *words, at_once_s=3600.0) == outcome(capsys, *words, at_once_s=0.0)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_report_is_all_that_is_printed(served: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    status, out, err = outcome(capsys, f"--output-format={name}", at_once_s=3600.0)
+    assert (status, err) == (1, "")
+    assert "templates/t.hip.j2" in out
+    begins = {"sarif": "{", "junit": "<?xml", "gitlab": "[", "github": "::error file=templates/t.hip.j2,line=1,"}
+    assert out.startswith(begins[name])
+
+
+def test_a_report_of_a_mistake_in_the_settings(served: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = served / "ckwatch.toml"
+    before = settings.read_text()
+    settings.write_text("x = [\n")
+    try:
+        status, out, _ = outcome(capsys, "--output-format=gitlab", "nothing", at_once_s=3600.0)
+    finally:
+        settings.write_text(before)
+    assert status == 1
+    assert [one["location"]["path"] for one in json.loads(out)] == ["ckwatch.toml"]
 
 
 def test_paths_by_another_name_of_the_workspace(

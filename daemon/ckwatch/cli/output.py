@@ -19,9 +19,12 @@ from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
+from ckwatch.workspace.discovery import working_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ckwatch.cli.reports.findings import UnitCase
 
 
 class SourceCache:
@@ -55,9 +58,11 @@ class Output:
 
     def __init__(self, options: argparse.Namespace, root: Path | None = None) -> None:
         self.json = bool(getattr(options, "json", False))
+        self.format: str = getattr(options, "output_format", None) or ""
         self.details = bool(getattr(options, "details", False))
         self.root = str(root) if root else None
         self._color: str = options.color
+        self._command: str = getattr(options, "command", "")
         self._write_line = dependency(options, "write_line", _print_line)
         self._sources = SourceCache()
 
@@ -68,6 +73,11 @@ class Output:
 
         terminal = {"always": True, "never": False}.get(self._color)
         return Console(force_terminal=terminal, no_color=self._color == "never" or None, soft_wrap=True)
+
+    @property
+    def for_people(self) -> bool:
+        """True if text is printed."""
+        return not (self.json or self.format)
 
     @property
     def is_plain(self) -> bool:
@@ -89,8 +99,11 @@ class Output:
         self._write_line(json.dumps(line, ensure_ascii=False, default=to_plain))
 
     def diagnostics(self, diagnostics: Sequence[Diagnostic]) -> None:
-        """Print diagnostics and a summary line, or an object for each; nothing when there are none."""
-        if self.json:
+        """Print diagnostics and a summary line, or an object for each; nothing when there are none. In a format of
+        `ckwatch.cli.reports`, they are all that is reported."""
+        if self.format:
+            self.report(diagnostics, exit_status=1)
+        elif self.json:
             for diagnostic in diagnostics:
                 self.event("diagnostic", diagnostic)
         elif diagnostics:
@@ -100,10 +113,36 @@ class Output:
                 self.styled(diagnostic_text(one, self._sources.read_line, self.root, detail=self.details))
             self.text(count_summary(one.severity for one in diagnostics))
 
+    def report(
+        self,
+        diagnostics: Sequence[Diagnostic],
+        units: Sequence[UnitCase] = (),
+        *,
+        exit_status: int,
+        summary: str = "",
+        seconds: float = 0.0,
+    ) -> None:
+        """Print diagnostics and units in a format of `ckwatch.cli.reports`."""
+        from ckwatch.cli.diagnostic_text import count_summary
+        from ckwatch.cli.reports import report
+        from ckwatch.cli.reports.findings import Findings, repository_of
+
+        found = Findings(
+            command=f"ckwatch {self._command}",
+            folder=repository_of(Path(self.root) if self.root else working_folder()),
+            diagnostics=tuple(diagnostics),
+            units=tuple(units),
+            exit_status=exit_status,
+            summary=summary or count_summary(one.severity for one in diagnostics),
+            read_line=self._sources.read_line,
+            seconds=seconds,
+        )
+        sys.stdout.write(report(found, self.format))
+
     @contextmanager
     def working(self, text: str) -> Iterator[Callable[[str], None]]:
         """Show on a terminal what is being done; the function given says what follows."""
-        if self.json or not sys.stdout.isatty():
+        if not self.for_people or not sys.stdout.isatty():
             yield lambda _: None
             return
         from rich.text import Text
@@ -119,8 +158,8 @@ class Output:
             self.console.print(text.for_console(), soft_wrap=True, highlight=False, markup=False, emoji=False)
 
     def text(self, text: str, style: str = "") -> None:
-        """Print a line for people; nothing with `--json`."""
-        if not self.json:
+        """Print a line for people; nothing in other formats."""
+        if self.for_people:
             self.styled(StyledText((text, style)))
 
 

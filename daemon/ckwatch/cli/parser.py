@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from ckwatch.cli.ci.formats import FORMATS
 from ckwatch.cli.completion import names
+from ckwatch.cli.reports import FORMATS
 from ckwatch.model.emulated_archs import EMULATED_ARCHS
 from ckwatch.model.verification import INSTRUCTION_LIMIT
 from ckwatch.model.version import __version__
@@ -191,13 +192,8 @@ TRUST = flag("--trust", "trust the workspace: its templates and compiler flags a
 TRUSTED = Alternatives(TRUST, flag("--trust-once", "trust the workspace for this command alone; implies --no-daemon"))
 DAEMON = (flag("--no-daemon", "work in this process, without the daemon"), TRUSTED)
 ASKING = (JSON, *DAEMON)
-BUILD = (
-    PATTERNS,
-    flag("--json", "print one JSON object per line"),
-    flag("--details", "print all notes and the compiler's own output"),
-    ARCHS,
-    *DAEMON,
-)
+JSON_LINES = flag("--json", "print one JSON object per line")
+BUILD = (flag("--details", "print all notes and the compiler's own output"), ARCHS, *DAEMON)
 ON_SHAPE = value("--shape", "SHAPE", f"only on this shape: {SHAPE}")
 PLOT = value("--plot", "FILE", "write a plot to FILE.svg or FILE.png", type=Path)
 OF_ARCH = value("--arch", "ARCH", "an arch it is compiled for (default: the first)", dest="of_arch")
@@ -351,6 +347,8 @@ WRITING = (
     command(
         "check",
         "Check kernels without compiling them",
+        PATTERNS,
+        Alternatives(JSON_LINES, choice("--output-format", [*FORMATS], "print a report for other programs")),
         *BUILD,
         with_toolchains("have toolchain NAME analyze kernels, too; `all`: the workspace's own and each of `also`"),
         more="It reports every mistake that can be found without a compiler. Exit status 1 if there are errors.",
@@ -382,6 +380,8 @@ BUILDING = (
     command(
         "build",
         "Compile kernels; unchanged units come from the store",
+        PATTERNS,
+        JSON_LINES,
         *BUILD,
         flag("--header-warnings", "show warnings in headers too"),
         flag("--no-rules", "skip the instance rules; let the compiler find mistakes"),
