@@ -68,9 +68,7 @@ def loaded(*words: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stderr.split()}
 
 
-@pytest.mark.parametrize(
-    "options", [(), ("--json",), ("--output-format=sarif",), ("k/one",), ("k.kernel.toml", "--details")]
-)
+@pytest.mark.parametrize("options", [(), ("--json",), ("--report=sarif",), ("k/one",), ("k.kernel.toml", "--details")])
 def test_nothing_slow_is_loaded(served: Path, options: tuple[str, ...]) -> None:
     modules = loaded("check", *options)
     assert "h11" in modules
@@ -82,7 +80,7 @@ def test_nothing_slow_is_loaded(served: Path, options: tuple[str, ...]) -> None:
     [
         (),
         ("--json",),
-        ("--output-format=github",),
+        ("--report=github",),
         ("k",),
         (".",),
         ("k.kernel.toml",),
@@ -99,11 +97,22 @@ def test_the_same_as_when_it_is_followed(
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_report_is_all_that_is_printed(served: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    status, out, err = outcome(capsys, f"--output-format={name}", at_once_s=3600.0)
+    status, out, err = outcome(capsys, f"--report={name}", at_once_s=3600.0)
     assert (status, err) == (1, "")
     assert "templates/t.hip.j2" in out
     begins = {"sarif": "{", "junit": "<?xml", "gitlab": "[", "github": "::error file=templates/t.hip.j2,line=1,"}
     assert out.startswith(begins[name])
+
+
+def test_reports_in_files_beside_the_text(served: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [f"--report={name}={tmp_path / 'reports' / name}" for name in FORMATS]
+    assert outcome(capsys, *files, at_once_s=3600.0) == outcome(capsys, at_once_s=3600.0)
+    for name in FORMATS:
+        assert "templates/t.hip.j2" in (tmp_path / "reports" / name).read_text()
+    status, _, err = outcome(capsys, "--report=sarif", "--report=junit")
+    assert (status, "two reports cannot go to standard output" in err) == (2, True)
+    with pytest.raises(SystemExit):
+        outcome(capsys, "--report=sariff=x")
 
 
 def test_a_report_of_a_mistake_in_the_settings(served: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +120,7 @@ def test_a_report_of_a_mistake_in_the_settings(served: Path, capsys: pytest.Capt
     before = settings.read_text()
     settings.write_text("x = [\n")
     try:
-        status, out, _ = outcome(capsys, "--output-format=gitlab", "nothing", at_once_s=3600.0)
+        status, out, _ = outcome(capsys, "--report=gitlab", "nothing", at_once_s=3600.0)
     finally:
         settings.write_text(before)
     assert status == 1

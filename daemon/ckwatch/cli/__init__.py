@@ -89,7 +89,9 @@ def _reported(error: BaseException, options: Namespace | None) -> int | None:
             from ckwatch.cli.output import Output  # the printing room is loaded when something is printed
 
             try:
-                Output(options).diagnostics(error.diagnostics)
+                output = Output(options)
+                output.report(error.diagnostics, exit_status=1)
+                output.diagnostics(error.diagnostics)
                 sys.stdout.flush()
             except (CkwatchError, streams.ReaderGoneError) as unwritten:
                 return _reported(unwritten, None)

@@ -150,10 +150,9 @@ def finish(
         words.append(f"{lost} built again: missing from the store")
     words += [mistakes.summary] if mistakes.summary else []
     summary = f"{count(len(ended), 'unit')}: {', '.join(words) or 'nothing to do'} in {seconds:.2f} s"
-    if output.format:
+    if output.reports:
         cases = [one.case() for one in ended]
         output.report(shown, cases, exit_status=status, summary=summary, seconds=seconds)
-        return status
     output.diagnostics(shown)
     if output.json:
         outcomes = {"units": len(ended), **{name: counts[name] for name in names}, "from_store": from_store}

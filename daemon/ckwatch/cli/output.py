@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from ckwatch.cli.command_words import dependency
+from ckwatch.cli.reports import places
 from ckwatch.cli.styled_text import StyledText, cell_width
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError
@@ -24,6 +25,8 @@ from ckwatch.workspace.discovery import working_folder
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ckwatch.checks.places import ReadLine
+    from ckwatch.cli.reports import Place
     from ckwatch.cli.reports.findings import UnitCase
 
 
@@ -58,7 +61,7 @@ class Output:
 
     def __init__(self, options: argparse.Namespace, root: Path | None = None) -> None:
         self.json = bool(getattr(options, "json", False))
-        self.format: str = getattr(options, "output_format", None) or ""
+        self.reports: Sequence[Place] = places(getattr(options, "reports", ()))
         self.details = bool(getattr(options, "details", False))
         self.root = str(root) if root else None
         self._color: str = options.color
@@ -75,9 +78,14 @@ class Output:
         return Console(force_terminal=terminal, no_color=self._color == "never" or None, soft_wrap=True)
 
     @property
+    def read_line(self) -> ReadLine:
+        """Reads lines of files, as they were when they were first asked for."""
+        return self._sources.read_line
+
+    @property
     def for_people(self) -> bool:
         """True if text is printed."""
-        return not (self.json or self.format)
+        return not self.json and all(path is not None for _, path in self.reports)
 
     @property
     def is_plain(self) -> bool:
@@ -99,14 +107,11 @@ class Output:
         self._write_line(json.dumps(line, ensure_ascii=False, default=to_plain))
 
     def diagnostics(self, diagnostics: Sequence[Diagnostic]) -> None:
-        """Print diagnostics and a summary line, or an object for each; nothing when there are none. In a format of
-        `ckwatch.cli.reports`, they are all that is reported."""
-        if self.format:
-            self.report(diagnostics, exit_status=1)
-        elif self.json:
+        """Print diagnostics and a summary line, or an object for each; nothing when there are none."""
+        if self.json:
             for diagnostic in diagnostics:
                 self.event("diagnostic", diagnostic)
-        elif diagnostics:
+        elif diagnostics and self.for_people:
             from ckwatch.cli.diagnostic_text import count_summary, diagnostic_text
 
             for one in diagnostics:
@@ -122,7 +127,9 @@ class Output:
         summary: str = "",
         seconds: float = 0.0,
     ) -> None:
-        """Print diagnostics and units in a format of `ckwatch.cli.reports`."""
+        """Write diagnostics and units as the reports that are asked for. Raises CkwatchError."""
+        if not self.reports:
+            return
         from ckwatch.cli.diagnostic_text import count_summary
         from ckwatch.cli.reports import report
         from ckwatch.cli.reports.findings import Findings, repository_of
@@ -134,10 +141,14 @@ class Output:
             units=tuple(units),
             exit_status=exit_status,
             summary=summary or count_summary(one.severity for one in diagnostics),
-            read_line=self._sources.read_line,
+            read_line=self.read_line,
             seconds=seconds,
         )
-        sys.stdout.write(report(found, self.format))
+        for name, path in self.reports:
+            if path is None:
+                sys.stdout.write(report(found, name))
+            else:
+                write_file(path, report(found, name).encode())
 
     @contextmanager
     def working(self, text: str) -> Iterator[Callable[[str], None]]:

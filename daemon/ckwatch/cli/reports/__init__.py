@@ -5,9 +5,12 @@ The table has the writers of all formats by name; each is a pure function of `Fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
     from ckwatch.cli.reports.findings import Findings
@@ -19,6 +22,20 @@ FORMATS: Mapping[str, str] = {
     "gitlab": "GitLab's code quality report",
 }
 """The formats, each a module of this package with a function `report`, in words."""
+
+
+Place = tuple[str, Path | None]
+"""A format, and the file that a report goes to; None for standard output."""
+
+
+def places(reports: Sequence[Place]) -> list[Place]:
+    """The reports that are asked for. Raises CkwatchError where two of them go to one place."""
+    paths = [path for _, path in reports]
+    for at, path in enumerate(paths):
+        if path in paths[:at]:
+            where = "standard output" if path is None else str(path)
+            raise CkwatchError(f"two reports cannot go to {where}", "`--report FORMAT=FILE` names a file.")
+    return list(reports)
 
 
 def report(findings: Findings, name: str) -> str:
