@@ -28,6 +28,7 @@ PAGES = {
     "reference": "verifying.md#mistakes-in-a-reference",
     "host": "toolchain.md",
     "audit": "audit.md#findings",
+    "ci": "ci.md#verdicts",
 }
 """By a code or what stands before its slash. What a compiler says is documented elsewhere."""
 
