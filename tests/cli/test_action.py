@@ -168,7 +168,9 @@ def test_the_page_has_workflows_that_can_be_pasted() -> None:
     import yaml
 
     page = (ACTION.parent / "docs/ci.md").read_text()
-    blocks: list[Any] = [yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)]
+    blocks: list[Any] = [
+        yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    ]
     steps = [step for one in blocks for job in one.get("jobs", {}).values() for step in job["steps"]]
     own = [step["with"] for step in steps if step.get("uses", "").startswith("ckwatch/ckwatch@") and "with" in step]
     assert own
