@@ -231,8 +231,10 @@ def record(device: str, seconds: float, path: Path) -> int:
                 mine, other = sampler.sample(runners, cache, warm.clock_mhz)
                 ours, theirs = ([*_blocks(one.times_us, one.blocks)] for one in (mine, other))
                 for at in range(0, min(len(ours), len(theirs)) - BLOCKS + 1, BLOCKS):
-                    pair = [[time for block in side[at : at + BLOCKS] for time in block] for side in (ours, theirs)]
-                    own[compare_interleaved(*pair, BLOCKS).verdict.value] += 1
+                    first, second = (
+                        [time for block in side[at : at + BLOCKS] for time in block] for side in (ours, theirs)
+                    )
+                    own[compare_interleaved(first, second, BLOCKS).verdict.value] += 1
                 taken.append(_in_order(ours, theirs)[:KEPT_BLOCKS])
             verdicts += own
             by_series[name] = dict(own)

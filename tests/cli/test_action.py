@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 
 from ckwatch.cli.parser import FAILING
 from ckwatch.cli.reports import FORMATS
@@ -165,8 +166,6 @@ def test_the_page_names_all_inputs_formats_and_verdicts() -> None:
 
 
 def test_the_page_has_workflows_that_can_be_pasted() -> None:
-    import yaml
-
     page = (ACTION.parent / "docs/ci.md").read_text()
     blocks: list[Any] = [
         yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 
 ACTION = Path(__file__).parents[2] / "action.yml"
 
