@@ -133,6 +133,7 @@ STEPS: Mapping[str, Step] = {
         "mypy",
         "check-jsonschema --builtin-schema vendor.github-workflows"
         " .github/workflows/ci.yml .github/workflows/release.yml",
+        "check-jsonschema --builtin-schema vendor.github-actions action.yml",
         "check-jsonschema --builtin-schema vendor.github-issue-forms"
         " .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml",
         "check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml",

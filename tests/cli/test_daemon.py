@@ -170,6 +170,12 @@ def test_without_a_workspace(daemons: Path, tmp_path: Path, capsys: Capture, com
     assert (status, "no ckwatch.toml" in errors, "Traceback" in errors) == (2, True, False)
 
 
+def test_trust_for_one_command_starts_no_daemon(daemons: Path, small: Path, capsys: Capture) -> None:
+    assert run(capsys, small, "check", "--trust-once")[0] == 0
+    assert run(capsys, small, "status")[0] == 3
+    assert run(capsys, small, "start")[0] == 2
+
+
 def test_trust(daemons: Path, small: Path, tmp_path: Path, capsys: Capture) -> None:
     assert run(capsys, small, "trust") == (0, f"{small} is now trusted\n", "")
     assert run(capsys, small, "trust", str(tmp_path)) == (0, f"{tmp_path} is now trusted\n", "")

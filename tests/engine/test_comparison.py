@@ -136,7 +136,7 @@ def test_baselines(timings: Timings) -> None:
     assert [row.theirs for row in against(timings, "baseline:old")] == ["baseline old"]
 
 
-BLOCKS = 20
+BLOCKS = 24
 
 
 def in_turns(level: float, blocks: int = BLOCKS) -> list[float]:

@@ -15,7 +15,16 @@ from ckwatch.cli import main
 from ckwatch.client import connect
 from ckwatch.model.errors import CkwatchError, UntrustedError
 from ckwatch.workspace.reloading import WorkspaceLoader
-from ckwatch.workspace.trust import FILE_VARIABLE, distrust, is_trusted, require_trusted, trust, trusted_folders
+from ckwatch.workspace.trust import (
+    FILE_VARIABLE,
+    distrust,
+    end_trust_once,
+    is_trusted,
+    require_trusted,
+    trust,
+    trust_once,
+    trusted_folders,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -183,6 +192,26 @@ def test_a_trusted_workspace_runs_its_compilers(hostile: Path) -> None:
     assert (hostile.parent / "executed").exists()
 
 
+@pytest.mark.parametrize("command", ["check", "build", "verify", "bench"])
+def test_trust_for_one_command_ends_with_it(
+    command: str, hostile: Path, trust_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([command, "--trust-once", "-C", str(hostile)])
+    assert "is not trusted" not in capsys.readouterr().err
+    assert (hostile.parent / "executed").exists()
+    assert not trust_file.parent.exists()
+    assert main([command, "--no-daemon", "-C", str(hostile)]) == 2
+    assert "is not trusted" in capsys.readouterr().err
+
+
+def test_trust_once_or_from_now_on(hostile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["check", "--trust", "--trust-once", "-C", str(hostile)])
+    assert "not allowed with argument --trust" in capsys.readouterr().err
+    assert main(["check", "--no-daemon", "-C", str(hostile)]) == 2
+    assert "`--trust-once` trusts it for this command alone" in capsys.readouterr().err
+
+
 NAMED = {
     "flags": ('[compile]\nflags = ["-fplugin=x.so"]\n', "[compile] flags"),
     "compiler": ('[toolchain]\nrocm = "/"\n', "[toolchain] rocm"),
@@ -225,6 +254,24 @@ def test_what_a_workspace_names_later_is_asked_for_again(workspace: Path, name: 
     assert "workspace/untrusted" not in [one.code for one in loader.load().diagnostics]
     settings.write_text(before)
     require_trusted(workspace)
+
+
+def test_trust_for_one_run_is_in_what_was_named_then(workspace: Path, trust_file: Path) -> None:
+    trust(workspace)
+    listed = trust_file.read_bytes()
+    (workspace / "ckwatch.toml").write_text('[compile]\nflags = ["-O1"]\n')
+    trust_once(workspace)
+    try:
+        require_trusted(workspace)
+        loader = WorkspaceLoader(workspace, guarded=True)
+        assert loader.load().settings.compile.flags == ["-O1"]
+        (workspace / "ckwatch.toml").write_text('[compile]\nflags = ["-O2"]\n')
+        assert loader.load().settings.compile.flags == ["-O1"]
+        assert not is_trusted(workspace)
+    finally:
+        end_trust_once()
+    (workspace / "ckwatch.toml").write_text('[compile]\nflags = ["-O1"]\n')
+    assert (is_trusted(workspace), trust_file.read_bytes()) == (False, listed)
 
 
 @pytest.mark.parametrize("text", ["", "[compile]\njobs = 3\n", '[workspace]\ntemplates = ["t", "./u"]\n', "[compile\n"])

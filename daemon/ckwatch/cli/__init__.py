@@ -58,6 +58,10 @@ def main(arguments: Sequence[str] | None = None, *, age_s: float = 0.0, **depend
             options = parser_for(given).parse_args(given, Namespace(begun=begun, dependencies=dependencies))
             status: int = options.run(options)
         finally:
+            if getattr(options, "trust_once", False):
+                from ckwatch.workspace.trust import end_trust_once
+
+                end_trust_once()
             sys.stdout.flush()
     except BaseException as error:
         cause = _cause(error)
@@ -85,7 +89,9 @@ def _reported(error: BaseException, options: Namespace | None) -> int | None:
             from ckwatch.cli.output import Output  # the printing room is loaded when something is printed
 
             try:
-                Output(options).diagnostics(error.diagnostics)
+                output = Output(options)
+                output.report(error.diagnostics, exit_status=1)
+                output.diagnostics(error.diagnostics)
                 sys.stdout.flush()
             except (CkwatchError, streams.ReaderGoneError) as unwritten:
                 return _reported(unwritten, None)

@@ -145,12 +145,14 @@ async def _follow(
     ended = []
     first = await anext(lines)
     unbuilt |= {*first.units} if compiles else set()
-    if output.json:
-        output.answer(event="start", units=first.units)
+    if not output.for_people:
+        if output.json:
+            output.answer(event="start", units=first.units)
         async for line in lines:
             if line.event == "unit":
                 ended.append(take(line))
-                ended[-1].print_json(output)
+                if output.json:
+                    ended[-1].print_json(output)
         return ended
     from ckwatch.cli.progress import build_progress
 

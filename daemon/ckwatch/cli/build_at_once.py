@@ -76,7 +76,7 @@ def _run(options: argparse.Namespace, *, check_only: bool) -> int:
         output.answer(event="start", units=units)
         for one in ended:
             one.print_json(output)
-    else:
+    elif output.for_people:
         width = max(map(len, units), default=0)
         for text in (one.line(width) for one in ended):
             if text is not None:

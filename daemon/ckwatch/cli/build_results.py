@@ -19,6 +19,7 @@ from ckwatch.model.diagnostics import Diagnostic, Severity
 from ckwatch.model.errors import ToolchainError
 
 if TYPE_CHECKING:  # the wire types load pydantic
+    from ckwatch.cli.reports.findings import UnitCase
     from ckwatch.wire.state import BuildLine, WorkspaceDetail
 
 NO_COMPILER = "no compiler"
@@ -81,6 +82,21 @@ class FinishedUnit:
             diagnostics=self.diagnostics,
         )
 
+    def case(self) -> UnitCase:
+        """The unit as a test."""
+        from ckwatch.cli.reports.findings import UnitCase
+
+        found = [one for one in self.diagnostics if one.severity is Severity.ERROR] or self.diagnostics
+        why = found[0].message if found else self.outcome
+        return UnitCase(
+            unit=self.id,
+            failed=why if self.outcome == "failed" else "",
+            faulted=why if self.outcome not in OUTCOMES or self.outcome == "faulted" else "",
+            skipped=why if self.outcome == "skipped" else "",
+            diagnostics=tuple(self.diagnostics),
+            seconds=self.seconds,
+        )
+
     def line(self, width: int) -> StyledText | None:
         """Return the line to print when the unit ends, with its name in `width` characters; None for what is counted at
         the end."""
@@ -126,20 +142,24 @@ def finish(
     # With --json each unit's own diagnostics went with the unit; these are all, equal ones once. What sweeps skip is
     # summed up among the workspace's.
     own = {one.id: one.diagnostics for one in ended if one.outcome != "skipped"}
-    output.diagnostics(joined(mistakes.concerning, _folded(own, len(ended))))
+    shown = joined(mistakes.concerning, _folded(own, len(ended)))
     names = (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES}))
+    words = [f"{counts[name]} {name}" for name in names if counts[name]]
+    words += [f"{from_store} from the store"] if from_store else []
+    if lost := sum(one.lost for one in ended):
+        words.append(f"{lost} built again: missing from the store")
+    words += [mistakes.summary] if mistakes.summary else []
+    summary = f"{count(len(ended), 'unit')}: {', '.join(words) or 'nothing to do'} in {seconds:.2f} s"
+    if output.reports:
+        cases = [one.case() for one in ended]
+        output.report(shown, cases, exit_status=status, summary=summary, seconds=seconds)
+    output.diagnostics(shown)
     if output.json:
         outcomes = {"units": len(ended), **{name: counts[name] for name in names}, "from_store": from_store}
         more = {"exit_status": status, "errors_elsewhere": mistakes.elsewhere, "toolchains": _by_toolchain(ended)}
         output.event("summary", outcomes, seconds=round(seconds, 4), **more)
         return status
-    words = [f"{counts[name]} {name}" for name in names if counts[name]]
-    if from_store:
-        words.append(f"{from_store} from the store")
-    if lost := sum(one.lost for one in ended):
-        words.append(f"{lost} built again: missing from the store")
-    words += [mistakes.summary] if mistakes.summary else []
-    output.text(f"{count(len(ended), 'unit')}: {', '.join(words) or 'nothing to do'} in {seconds:.2f} s")
+    output.text(summary)
     for toolchain, found in _by_toolchain(ended).items():
         output.text(f"{toolchain}: {', '.join(f'{number} {name}' for name, number in found.items())}")
     if mistakes.hint:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from ckwatch.checks.rules.reference import rules_page
-from ckwatch.model.documentation import explanation, page_of
+from ckwatch.model.documentation import explanation, page_of, page_url
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.documentation_files import read_page
-
-PAGES_URL = "https://ckwatch.github.io/ckwatch/"
 
 
 def is_code(word: str) -> bool:
@@ -20,11 +18,11 @@ def documented(code: str) -> str:
     found = explanation(code, page_text)
     if found:
         return found
-    page = page_of(code)
-    if page is None or code.startswith("rule/"):
+    url = page_url(code)
+    if url is None or code.startswith("rule/"):
         hint = "docs/rules.md has all rules" if code.startswith("rule/") else "a compiler's codes (clang/…) have none"
         raise CkwatchError(f"no page explains '{code[:80]}'", hint)
-    return f"{PAGES_URL}{page.replace('.md', '/')}"
+    return url
 
 
 def page_text(name: str) -> str | None:

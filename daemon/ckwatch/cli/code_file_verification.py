@@ -99,7 +99,7 @@ async def described(file: CodeFile, options: argparse.Namespace) -> tuple[Launch
     launches = launches_of(file, description)
     if description.kernel.operation.reference is not None:
         folder = options.args.absolute().parent
-        await to_thread.run_sync(partial(require_trust, folder, given=options.trust, code=REFERENCES))
+        await to_thread.run_sync(partial(require_trust, folder, options, code=REFERENCES))
     return description, launches
 
 

@@ -21,8 +21,9 @@ Given = TypeVar("Given")
 
 
 def is_private(options: argparse.Namespace) -> bool:
-    """Return True if the command does without the workspace's daemon."""
-    return bool(getattr(options, "no_daemon", False) or os.environ.get(NO_DAEMON_VARIABLE))
+    """Return True if the command does without the daemon, which could outlive what `--trust-once` trusts."""
+    given = getattr(options, "no_daemon", False) or getattr(options, "trust_once", False)
+    return bool(given or os.environ.get(NO_DAEMON_VARIABLE))
 
 
 def dependency(options: argparse.Namespace, name: str, usual: Given) -> Given:

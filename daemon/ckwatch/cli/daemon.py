@@ -44,7 +44,7 @@ TERMINATED_S = 5.0
 def start(options: argparse.Namespace) -> int:
     """Start the daemon in the background, or be it."""
     root = workspace_at(options)
-    require_trust(root, given=options.trust)
+    require_trust(root, options)
     if options.foreground:
         return _be_daemon(root)
     return anyio.run(_start, root)
@@ -58,7 +58,7 @@ def stop(options: argparse.Namespace) -> int:
 def restart(options: argparse.Namespace) -> int:
     """End the daemon and start another."""
     root = workspace_at(options)
-    require_trust(root, given=options.trust)
+    require_trust(root, options)
     anyio.run(_stop, root)
     return anyio.run(_start, root)
 

@@ -67,7 +67,7 @@ UNPROTECTED = (
 async def up(options: argparse.Namespace) -> int:
     """Start the cluster, and wait until its scheduler listens."""
     root, settings = _workspace(options)
-    require_trust(root, given=options.trust)
+    require_trust(root, options)
     farm = settings.farm
     if farm.cluster is None:
         raise CkwatchError(*_nothing_to_start(farm))

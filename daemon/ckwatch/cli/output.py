@@ -14,14 +14,20 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from ckwatch.cli.command_words import dependency
+from ckwatch.cli.reports import places
 from ckwatch.cli.styled_text import StyledText, cell_width
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
+from ckwatch.workspace.discovery import working_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ckwatch.checks.places import ReadLine
+    from ckwatch.cli.reports import Place
+    from ckwatch.cli.reports.findings import UnitCase
 
 
 class SourceCache:
@@ -55,9 +61,11 @@ class Output:
 
     def __init__(self, options: argparse.Namespace, root: Path | None = None) -> None:
         self.json = bool(getattr(options, "json", False))
+        self.reports: Sequence[Place] = places(getattr(options, "reports", ()))
         self.details = bool(getattr(options, "details", False))
         self.root = str(root) if root else None
         self._color: str = options.color
+        self._command: str = getattr(options, "command", "")
         self._write_line = dependency(options, "write_line", _print_line)
         self._sources = SourceCache()
 
@@ -68,6 +76,16 @@ class Output:
 
         terminal = {"always": True, "never": False}.get(self._color)
         return Console(force_terminal=terminal, no_color=self._color == "never" or None, soft_wrap=True)
+
+    @property
+    def read_line(self) -> ReadLine:
+        """Reads lines of files, as they were when they were first asked for."""
+        return self._sources.read_line
+
+    @property
+    def for_people(self) -> bool:
+        """True if text is printed."""
+        return not self.json and all(path is not None for _, path in self.reports)
 
     @property
     def is_plain(self) -> bool:
@@ -93,17 +111,49 @@ class Output:
         if self.json:
             for diagnostic in diagnostics:
                 self.event("diagnostic", diagnostic)
-        elif diagnostics:
+        elif diagnostics and self.for_people:
             from ckwatch.cli.diagnostic_text import count_summary, diagnostic_text
 
             for one in diagnostics:
                 self.styled(diagnostic_text(one, self._sources.read_line, self.root, detail=self.details))
             self.text(count_summary(one.severity for one in diagnostics))
 
+    def report(
+        self,
+        diagnostics: Sequence[Diagnostic],
+        units: Sequence[UnitCase] = (),
+        *,
+        exit_status: int,
+        summary: str = "",
+        seconds: float = 0.0,
+    ) -> None:
+        """Write diagnostics and units as the reports that are asked for. Raises CkwatchError."""
+        if not self.reports:
+            return
+        from ckwatch.cli.diagnostic_text import count_summary
+        from ckwatch.cli.reports import report
+        from ckwatch.cli.reports.findings import Findings, repository_of
+
+        found = Findings(
+            command=f"ckwatch {self._command}",
+            folder=repository_of(Path(self.root) if self.root else working_folder()),
+            diagnostics=tuple(diagnostics),
+            units=tuple(units),
+            exit_status=exit_status,
+            summary=summary or count_summary(one.severity for one in diagnostics),
+            read_line=self.read_line,
+            seconds=seconds,
+        )
+        for name, path in self.reports:
+            if path is None:
+                sys.stdout.write(report(found, name))
+            else:
+                write_file(path, report(found, name).encode())
+
     @contextmanager
     def working(self, text: str) -> Iterator[Callable[[str], None]]:
         """Show on a terminal what is being done; the function given says what follows."""
-        if self.json or not sys.stdout.isatty():
+        if not self.for_people or not sys.stdout.isatty():
             yield lambda _: None
             return
         from rich.text import Text
@@ -119,8 +169,8 @@ class Output:
             self.console.print(text.for_console(), soft_wrap=True, highlight=False, markup=False, emoji=False)
 
     def text(self, text: str, style: str = "") -> None:
-        """Print a line for people; nothing with `--json`."""
-        if not self.json:
+        """Print a line for people; nothing in other formats."""
+        if self.for_people:
             self.styled(StyledText((text, style)))
 
 

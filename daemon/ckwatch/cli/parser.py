@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from ckwatch.cli.ci.formats import FORMATS
 from ckwatch.cli.completion import names
+from ckwatch.cli.reports import FORMATS as OTHER_PROGRAMS
 from ckwatch.model.emulated_archs import EMULATED_ARCHS
 from ckwatch.model.verification import INSTRUCTION_LIMIT
 from ckwatch.model.version import __version__
@@ -151,14 +152,19 @@ def seconds(text: str) -> float:
     return value
 
 
-def report_place(text: str) -> tuple[str, Path | None]:
-    """`FORMAT` or `FORMAT=FILE`."""
-    name, _, path = text.partition("=")
-    if name not in FORMATS:
-        raise argparse.ArgumentTypeError(f"there is no format '{name[:40]}'{_meant(name, FORMATS)}")
-    if "=" in text and not path:
-        raise argparse.ArgumentTypeError(f"'{text[:40]}' names no file")
-    return name, Path(path) if path else None
+def reports(formats: Iterable[str], **settings: Any) -> Option:
+    """Reports in these formats, each `FORMAT` or `FORMAT=FILE`."""
+
+    def place(text: str) -> tuple[str, Path | None]:
+        name, _, path = text.partition("=")
+        if name not in formats:
+            raise argparse.ArgumentTypeError(f"there is no format '{name[:40]}'{_meant(name, formats)}")
+        if "=" in text and not path:
+            raise argparse.ArgumentTypeError(f"'{text[:40]}' names no file")
+        return name, Path(path) if path else None
+
+    what = f"write the report as FORMAT ({', '.join(formats)}) to FILE, or print it; may be repeated"
+    return several("--report", "FORMAT[=FILE]", what, type=place, **settings)
 
 
 FAILING = ("broken", "wrong", "spills", "worse", "unknown", "changed", "removed")
@@ -188,15 +194,11 @@ ONE_UNIT, ONE_KERNEL = (
 JSON = flag("--json", "print JSON")
 ARCHS = several("--arch", "ARCH", "compile for ARCH instead; may be repeated")
 TRUST = flag("--trust", "trust the workspace: its templates and compiler flags are code that runs on this machine")
-DAEMON = (flag("--no-daemon", "work in this process, without the daemon"), TRUST)
+TRUSTED = Alternatives(TRUST, flag("--trust-once", "trust the workspace for this command alone; implies --no-daemon"))
+DAEMON = (flag("--no-daemon", "work in this process, without the daemon"), TRUSTED)
 ASKING = (JSON, *DAEMON)
-BUILD = (
-    PATTERNS,
-    flag("--json", "print one JSON object per line"),
-    flag("--details", "print all notes and the compiler's own output"),
-    ARCHS,
-    *DAEMON,
-)
+JSON_LINES = flag("--json", "print one JSON object per line")
+BUILD = (flag("--details", "print all notes and the compiler's own output"), ARCHS, *DAEMON)
 ON_SHAPE = value("--shape", "SHAPE", f"only on this shape: {SHAPE}")
 PLOT = value("--plot", "FILE", "write a plot to FILE.svg or FILE.png", type=Path)
 OF_ARCH = value("--arch", "ARCH", "an arch it is compiled for (default: the first)", dest="of_arch")
@@ -350,6 +352,8 @@ WRITING = (
     command(
         "check",
         "Check kernels without compiling them",
+        PATTERNS,
+        Alternatives(JSON_LINES, reports(OTHER_PROGRAMS, dest="reports")),
         *BUILD,
         with_toolchains("have toolchain NAME analyze kernels, too; `all`: the workspace's own and each of `also`"),
         more="It reports every mistake that can be found without a compiler. Exit status 1 if there are errors.",
@@ -381,6 +385,8 @@ BUILDING = (
     command(
         "build",
         "Compile kernels; unchanged units come from the store",
+        PATTERNS,
+        JSON_LINES,
         *BUILD,
         flag("--header-warnings", "show warnings in headers too"),
         flag("--no-rules", "skip the instance rules; let the compiler find mistakes"),
@@ -459,15 +465,7 @@ BUILDING = (
             "compare with the merge base of HEAD and REF (default: the branch that a pipeline names, else the default "
             "branch)",
         ),
-        Alternatives(
-            several(
-                "--report",
-                "FORMAT[=FILE]",
-                f"write the report as FORMAT ({', '.join(FORMATS)}) to FILE, or print it; may be repeated",
-                type=report_place,
-            ),
-            flag("--json", "print JSON"),
-        ),
+        Alternatives(reports(FORMATS), JSON),
         several(
             "--fail-on",
             "VERDICT",
@@ -477,7 +475,7 @@ BUILDING = (
         flag("--no-verify", "compile and compare only, without the emulator"),
         flag("--no-build", "check only, without a compiler"),
         ARCHS,
-        TRUST,
+        TRUSTED,
         more="Both states are built, into the store and nowhere else; what is the same comes from there. Exit status 1 "
         "if a unit fails by its verdict or a file has a new mistake, 2 if one cannot be compared here.",
         runs="ci.command:run",
@@ -751,7 +749,7 @@ RUNNING = (
         value("--port", "PORT", "on this port (default: any that is free)", type=port, default=0),
         flag("--no-open", "print the address and open no browser"),
         flag("--share", "print how to see the page on another machine, through ssh"),
-        TRUST,
+        TRUSTED,
         more="It is served on loopback alone, until Ctrl-C, and needs the extra `web`.",
     ),
 )

@@ -39,7 +39,7 @@ async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[C
     root = await to_thread.run_sync(find_workspace, start)
     private = is_private(options)
     served = not private and await find_daemon(root) is not None
-    await to_thread.run_sync(lambda: require_trust(root, given=options.trust, served=served))
+    await to_thread.run_sync(lambda: require_trust(root, options, served=served))
     archs = await to_thread.run_sync(known_archs, getattr(options, "arch", ()))
     rules = not getattr(options, "no_rules", False)
     header_warnings = True if getattr(options, "header_warnings", False) else None

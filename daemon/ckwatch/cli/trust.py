@@ -16,6 +16,7 @@ from ckwatch.workspace.trust import (
     is_shared,
     is_trusted,
     trust,
+    trust_once,
     trust_state,
     trusted_folders,
     untrusted_words,
@@ -41,8 +42,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def require_trust(root: Path, *, given: bool, served: bool = False, code: str = CODE) -> None:
-    """Go on only with trust in the workspace at `root`: it is there, or `given` with the command, or asked for. `code`
+def require_trust(root: Path, options: argparse.Namespace, *, served: bool = False, code: str = CODE) -> None:
+    """Go on only with trust in the workspace at `root`: it is there, or given with the command, or asked for. `code`
     is what would run.
 
     Asks on a terminal only. Raises UntrustedError without trust. Where the workspace is `served` by a daemon that was
@@ -51,7 +52,11 @@ def require_trust(root: Path, *, given: bool, served: bool = False, code: str = 
     state = trust_state(root)
     if state.trusted:
         return
-    if given or (sys.stdin.isatty() and sys.stderr.isatty() and _asked(root, state, code)):
+    for_once: bool | None = getattr(options, "trust_once", None)
+    if for_once:
+        trust_once(root)
+        return
+    if options.trust or (sys.stdin.isatty() and sys.stderr.isatty() and _asked(root, state, code)):
         trust(root)
         return
     if served and state.listed:
@@ -61,7 +66,9 @@ def require_trust(root: Path, *, given: bool, served: bool = False, code: str = 
         )
         return
     raise UntrustedError(
-        untrusted_words(root, state, code), "`--trust` trusts it from now on; `ckwatch trust --remove` undoes that"
+        untrusted_words(root, state, code),
+        "`--trust` trusts it from now on; `ckwatch trust --remove` undoes that"
+        + ("" if for_once is None else "\n`--trust-once` trusts it for this command alone"),
     )
 
 

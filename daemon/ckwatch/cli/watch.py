@@ -45,7 +45,7 @@ Show = Callable[[WatchFeed, TaskGroup], Awaitable[None]]
 def run(options: argparse.Namespace) -> int:
     """Watch until `q`, Ctrl-C, or until the daemon is stopped."""
     root = find_workspace(start_of(options, options.words))
-    require_trust(root, given=options.trust)
+    require_trust(root, options)
     patterns = patterns_of(options.words, working_folder(), root)
     if any(pattern.endswith(TEMPLATE_END) for pattern in patterns):
         patterns = anyio.run(_asked, root, options.words)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ckwatch.bench.history.timings import TimingRecord, Timings
 from ckwatch.bench.report import BenchmarkReport, ContestantResult
-from ckwatch.bench.stats.comparison import MINIMUM_PAIRS, THRESHOLD, compare, compare_interleaved
+from ckwatch.bench.stats.comparison import DECIDING_PAIRS, THRESHOLD, compare, compare_interleaved
 from ckwatch.bench.stats.noise_floor import step_us
 from ckwatch.bench.stats.summary import median
 from ckwatch.engine.timings_to_wire import record_to_wire, summarize_samples
@@ -74,7 +74,7 @@ def compare_interleaved_results(
     known = summarize_samples(other)
     if mine is None or other is None or known is None or summarize_samples(mine) is None:
         return None
-    if min(blocks, len(mine.times_us), len(other.times_us)) < 2 * MINIMUM_PAIRS:
+    if min(blocks, len(mine.times_us), len(other.times_us)) < 2 * DECIDING_PAIRS:
         return compare_results(ours, theirs, cache, against, threshold=threshold, floor_us=floor_us)
     floor_us = max(floor_us, step_us(mine.times_us), step_us(other.times_us))
     found = compare_interleaved(mine.times_us, other.times_us, blocks, threshold=threshold, floor_us=floor_us)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+PAGES_URL = "https://ckwatch.github.io/ckwatch/"
+
 PAGES = {
     "workspace": "workspace.md#messages",
     "kernel-file": "workspace.md#messages",
@@ -26,6 +28,7 @@ PAGES = {
     "reference": "verifying.md#mistakes-in-a-reference",
     "host": "toolchain.md",
     "audit": "audit.md#findings",
+    "ci": "ci.md#verdicts",
 }
 """By a code or what stands before its slash. What a compiler says is documented elsewhere."""
 
@@ -36,6 +39,12 @@ def page_of(code: str) -> str | None:
     if kind == "rule":
         return f"rules.md#{name}"
     return PAGES.get(code) or PAGES.get(kind)
+
+
+def page_url(code: str) -> str | None:
+    """The address of what `page_of` names."""
+    page = page_of(code)
+    return None if page is None else f"{PAGES_URL}{page.replace('.md', '/')}"
 
 
 def section(text: str, anchor: str) -> str:

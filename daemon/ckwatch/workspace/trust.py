@@ -8,6 +8,8 @@ well: there no file is refused for who could have written it (`ckwatch.workspace
 A workspace that is on the list itself is trusted with what its `ckwatch.toml` said then: a third line, `names` before a
 JSON object, holds the settings that name code or programs (`named_programs`). Those that have changed since are asked
 for again. A folder that held no `ckwatch.toml` then has a line `below` instead. Other lines are skipped and kept.
+
+What is trusted for one run (`trust_once`) has the same lines in the memory of this process alone.
 """
 
 from __future__ import annotations
@@ -52,6 +54,9 @@ FOLDER_KEYS = (("workspace", "templates"), ("workspace", "kernel_folders"))
 Programs = Mapping[str, object]
 """Values in JSON by key, as `[compile] flags`."""
 
+_once: list[bytes] = []
+"""The lines of workspaces that this process trusts until it ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrustState:
@@ -90,7 +95,7 @@ def trust_state(root: Path, programs: Programs | None = None) -> TrustState:
     """Return what the list says of the real folder behind `root`, which names `programs` (default: as its file
     says)."""
     real = _real(root)
-    lines = _read(trust_file())
+    lines = [*_once, *_read(trust_file())]
     folders = [Path(os.fsdecode(line)) for line in lines if line.startswith(b"/")]
     above = any(folder != real and real.is_relative_to(folder) for folder in folders)
     if above or real not in folders or BELOW + os.fsencode(real) in lines:
@@ -185,21 +190,36 @@ def trust(root: Path, *, shared: bool = False) -> None:
 
     Raises CkwatchError when the list cannot be written.
     """
-    line = os.fsencode(_real(root))
-    if b"\n" in line:
-        raise CkwatchError(f"{root!s} cannot be trusted: its name has a line break", "Rename the folder.")
-    wanted = [line, SHARED + line] if shared else [line]
-    if (root / FILE_NAME).is_file():
-        record = {"folder": str(_real(root)), "programs": named_programs(root)}
-        wanted.append(NAMES + json.dumps(record).encode())
-    else:
-        wanted.append(BELOW + line)
+    wanted = _lines_of(root)
+    if shared:
+        wanted.append(SHARED + wanted[0])
 
     def add(lines: list[bytes]) -> list[bytes]:
         kept = _without_names(lines, root)
         return [*kept, *(one for one in wanted if one not in kept)]
 
     _edit(add)
+
+
+def trust_once(root: Path) -> None:
+    """Trust `root`, with what it names now, in this process alone, until `end_trust_once`. Nothing is written."""
+    _once[:0] = _lines_of(root)
+
+
+def end_trust_once() -> None:
+    """Go back to what the list says."""
+    _once.clear()
+
+
+def _lines_of(root: Path) -> list[bytes]:
+    """The lines that say that `root` is trusted, with what it names now; the first is its path."""
+    line = os.fsencode(_real(root))
+    if b"\n" in line:
+        raise CkwatchError(f"{root!s} cannot be trusted: its name has a line break", "Rename the folder.")
+    if not (root / FILE_NAME).is_file():
+        return [line, BELOW + line]
+    record = {"folder": str(_real(root)), "programs": named_programs(root)}
+    return [line, NAMES + json.dumps(record).encode()]
 
 
 def distrust(root: Path) -> None:

@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -90,22 +91,22 @@ def test_at_least_19_of_20_trials_are_right(
     draws: Draws, clock: str, noise: float, slower: float, expected: SpeedVerdict
 ) -> None:
     source = draws(f"{clock} {noise} {expected}")
-    trials = [interleaved(source, slower, noise, CLOCKS[clock], blocks=20, length=10) for _ in range(TRIALS)]
-    found = Counter(compare_interleaved(ours, theirs, 20).verdict for ours, theirs in trials)
+    trials = [interleaved(source, slower, noise, CLOCKS[clock], blocks=24, length=10) for _ in range(TRIALS)]
+    found = Counter(compare_interleaved(ours, theirs, 24).verdict for ours, theirs in trials)
     assert found[expected] >= ENOUGH, found
 
 
 @pytest.mark.parametrize("slower", [1.0, 1.02])
 def test_what_is_wrong_is_not_said_with_much_noise(draws: Draws, slower: float) -> None:
     source = draws(5)
-    trials = [interleaved(source, slower, 0.05, CLOCKS["waves of 2 %"], blocks=12, length=5) for _ in range(TRIALS)]
-    found = Counter(compare_interleaved(ours, theirs, 12).verdict for ours, theirs in trials)
+    trials = [interleaved(source, slower, 0.05, CLOCKS["waves of 2 %"], blocks=24, length=5) for _ in range(TRIALS)]
+    found = Counter(compare_interleaved(ours, theirs, 24).verdict for ours, theirs in trials)
     wrong = FAST if slower > 1 else SLOW
     assert found[UNSURE] > TRIALS // 2, found
     assert found[wrong] <= TRIALS // 20, found
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 5, 11])
+@pytest.mark.parametrize("blocks", [1, 2, 5, 11, 21])
 def test_too_few_blocks_decide_nothing(blocks: int) -> None:
     found = compare_interleaved([200.0] * blocks, [100.0] * blocks, blocks)
     assert (found.verdict, found.close) == (UNSURE, True)
@@ -130,6 +131,25 @@ def test_fewer_samples_than_blocks(ours: list[float], theirs: list[float], block
 def test_times_are_above_zero() -> None:
     with pytest.raises(ValueError, match="above 0"):
         compare_interleaved([0.0] * 12, [1.0] * 12, 12)
+
+
+def test_few_samples_decide_nothing() -> None:
+    ours, theirs = measured(110, 109, 111), measured(100, 99, 101)
+    for count, verdict in ((9, UNSURE), (10, SLOW)):
+        found = compare(replace(ours, count=count), theirs)
+        assert (found.verdict, found.close) == (verdict, count < 10)
+        assert compare(ours, replace(theirs, count=count)).verdict is verdict
+
+
+def test_of_a_thousand_comparisons_of_equals_at_most_one_is_wrong(draws: Draws) -> None:
+    """Noise that is much louder than the threshold, which then hides no mistake."""
+    source = draws("equals")
+    signs = [[source.gauss(0, 0.2) for _ in range(4 * 11)] for _ in range(4000)]
+    wrong = 0
+    for noise in signs:
+        times = [100 * math.exp(one) for one in noise]
+        wrong += compare_interleaved(times[::2], times[1::2], 22).verdict in (FAST, SLOW)
+    assert wrong <= 12, "with a rate of 1 in 1,000, more than 12 of 4,000 are seen once in 4,000 times"
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,14 @@ CLEAR = 0.05
 NORMAL_95 = 1.959964
 """Deviations of a normal distribution that enclose 95 %."""
 
-NORMAL_99 = 2.575829
-"""The same of 99 %: what FAST and SLOW need, so that of a hundred comparisons of equals at most one is either."""
+NORMAL_999 = 3.290527
+"""The same of 99.9 %: what FAST and SLOW need, so that of a thousand comparisons of equals at most one is either."""
+
+DECIDING_PAIRS = 11
+"""With fewer values Wilcoxon's test has no interval of 99.9 %: the widest has 1 - 2 / 2 ** n."""
+
+DECIDING_SAMPLES = 10
+"""Of each side, for intervals: of fewer equals more than one in 1,000 have intervals that do not touch, by chance."""
 
 
 def compare(
@@ -65,17 +71,18 @@ def compare(
 ) -> SpeedComparison:
     """Compare two measurements that were taken apart.
 
-    FAST and SLOW: the intervals are disjoint by `threshold`, and the medians differ by more than the noise floor,
-    `floor_us`, and by more than the clocks do (`clock_ratio`: ours over theirs). SAME: the medians differ by no more
-    than `threshold` or the floor, and are known well enough to say so.
+    FAST and SLOW: of at least 10 samples each the intervals are disjoint by `threshold`, and the medians differ by more
+    than the noise floor, `floor_us`, and by more than the clocks do (`clock_ratio`: ours over theirs). SAME: the
+    medians differ by no more than `threshold` or the floor, and are known well enough to say so.
     """
     ratio = _ratio(ours.median_us, theirs.median_us)
     threshold = max(threshold, floor_us / theirs.median_us)
     explained = max(clock_ratio, 1 / clock_ratio) * (1 + threshold)
-    close = abs(ratio - 1) <= max(CLEAR, explained - 1)
-    if ours.q3_us < theirs.minimum_us * (1 - threshold) and ratio < 1 / explained:
+    enough = min(ours.count, theirs.count) >= DECIDING_SAMPLES
+    close = not enough or abs(ratio - 1) <= max(CLEAR, explained - 1)
+    if enough and ours.q3_us < theirs.minimum_us * (1 - threshold) and ratio < 1 / explained:
         return SpeedComparison(verdict=SpeedVerdict.FAST, ratio=ratio, close=close)
-    if ours.minimum_us > theirs.q3_us * (1 + threshold) and ratio > explained:
+    if enough and ours.minimum_us > theirs.q3_us * (1 + threshold) and ratio > explained:
         return SpeedComparison(verdict=SpeedVerdict.SLOW, ratio=ratio, close=close)
     uncertainty = math.hypot(ours.relative_error, theirs.relative_error)
     if abs(ratio - 1) <= threshold and uncertainty <= 2 * threshold:
@@ -94,9 +101,9 @@ def compare_interleaved(
     """Compare times that were taken in turns: `blocks` blocks of each, in the order ABBA ABBA ….
 
     Each series is its blocks one after the other, of equal length as far as that goes; the n-th block of ours is paired
-    with the n-th of theirs. At least 12 blocks are needed to decide anything; 20 of 10 samples tell 2 % at 1 % noise.
+    with the n-th of theirs. At least 22 blocks are needed to decide anything; 24 of 10 samples tell 2 % at 1 % noise.
 
-    FAST and SLOW: the interval of 99 % of the ratio lies beyond `threshold`, and beyond the noise floor, `floor_us`.
+    FAST and SLOW: the interval of 99.9 % of the ratio lies beyond `threshold`, and beyond the noise floor, `floor_us`.
     SAME: the ratio does not, and the interval of 95 % rules out twice that. Raises ValueError for fewer samples than
     blocks.
     """
@@ -109,10 +116,10 @@ def compare_interleaved(
     # two pairs are ABBA; a pair that is left over has the drift in it
     pairs = [(first + second) / 2 for first, second in zip(logs[::2], logs[1::2], strict=False)]
     low, centre, high = centre_and_interval(pairs if len(pairs) > 1 else logs)
-    least, _, most = centre_and_interval(pairs if len(pairs) > 1 else logs, NORMAL_99)
+    least, _, most = centre_and_interval(pairs if len(pairs) > 1 else logs, NORMAL_999)
     ratio = math.exp(centre)
     limit = math.log1p(max(threshold, floor_us / median(theirs)))
-    if len(pairs) < MINIMUM_PAIRS:
+    if len(pairs) < DECIDING_PAIRS:
         return SpeedComparison(verdict=SpeedVerdict.UNSURE, ratio=ratio, close=True)
     if least > limit:
         return SpeedComparison(verdict=SpeedVerdict.SLOW, ratio=ratio, close=False)
@@ -121,10 +128,6 @@ def compare_interleaved(
     if abs(centre) <= limit and -2 * limit < low and high < 2 * limit:
         return SpeedComparison(verdict=SpeedVerdict.SAME, ratio=ratio, close=False)
     return SpeedComparison(verdict=SpeedVerdict.UNSURE, ratio=ratio, close=True)
-
-
-MINIMUM_PAIRS = 6
-"""With fewer values Wilcoxon's test has no interval of 95 %."""
 
 
 def centre_and_interval(values: Sequence[float], deviations: float = NORMAL_95) -> tuple[float, float, float]:

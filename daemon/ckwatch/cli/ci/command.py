@@ -20,6 +20,7 @@ from ckwatch.cli.ci.repository import Differences, Repository
 from ckwatch.cli.ci.texts import print_report
 from ckwatch.cli.command_words import dependency
 from ckwatch.cli.output import Output, write_file
+from ckwatch.cli.reports import places
 from ckwatch.cli.session import known_archs
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
@@ -33,21 +34,21 @@ async def run(options: argparse.Namespace) -> int:
     """Compare units: 1 if one of them gets worse as `--fail-on` says, or a file has a new mistake, 2 if one cannot be
     compared here."""
     root, words = await to_thread.run_sync(_workspace, options)
-    await to_thread.run_sync(lambda: require_trust(root, given=options.trust))
+    await to_thread.run_sync(lambda: require_trust(root, options))
     output = Output(options, root)
-    written = _written(options.report)
+    written = places(options.report)
     async with dependency(options, "stoppable", stoppable)():
         with output.working("comparing with git") as show:
             report = await _Run(options, root, words, show).report()
     for name, path in written:
         if path is not None:
-            text = formatted(report, name)
+            text = formatted(report, name, output.read_line)
             await to_thread.run_sync(write_file, path, text.encode())
     (shown,) = [name for name, path in written if path is None] or ["json" if output.json else "text"]
     if shown == "text":
         print_report(output, report)
     else:
-        sys.stdout.write(formatted(report, shown))
+        sys.stdout.write(formatted(report, shown, output.read_line))
     return report.exit_status
 
 
@@ -57,16 +58,6 @@ def _workspace(options: argparse.Namespace) -> tuple[Path, list[str]]:
     words = [os.path.abspath(here / word) for word in options.paths]  # noqa: PTH100  # links keep their names
     there = next((Path(word) for word in words if os.path.exists(word)), here)  # noqa: PTH110
     return find_workspace(options.workspace or there), words
-
-
-def _written(reports: Sequence[tuple[str, Path | None]]) -> list[tuple[str, Path | None]]:
-    """The reports that are asked for. Raises CkwatchError where two of them go to one place."""
-    places = [path for _, path in reports]
-    for at, place in enumerate(places):
-        if place in places[:at]:
-            where = "standard output" if place is None else str(place)
-            raise CkwatchError(f"two reports cannot go to {where}", "`--report FORMAT=FILE` names a file.")
-    return list(reports)
 
 
 class _Run:

@@ -197,7 +197,7 @@ def _settings(options: argparse.Namespace) -> tuple[BenchSection, Path]:
     root = workspace_if_any(options)
     if root is None:
         return BenchSection(), working_folder()
-    require_trust(root, given=options.trust)
+    require_trust(root, options)
     return load_workspace(root).settings.bench, root
 
 
