@@ -21,6 +21,7 @@ from rich.text import Text
 
 from ckwatch.cli.command_words import dependency, workspace_if_any
 from ckwatch.cli.output import Output
+from ckwatch.cli.signals import stoppable
 from ckwatch.compile.toolchain import installations, rocm_libraries
 from ckwatch.compile.toolchain.clangd import fetch_clangd, find_clangd, major_to_fetch
 from ckwatch.compile.toolchain.composable_kernel import RELEASES, CkRelease, find_sources, installed_sources
@@ -106,6 +107,7 @@ async def parts_check(workspace: Path | None, toolchain: Toolchain) -> DoctorChe
     return DoctorCheck(name, CheckState.OK, "host and device pass side by side, with precompiled headers")
 
 
+@stoppable()  # apt, which holds a lock, ends with it
 async def install(options: argparse.Namespace) -> int:
     """Install a private toolchain, or what a ROCm lacks of Composable Kernel; clangd and headers of ROCm's libraries by
     themselves, or beside these.

@@ -16,7 +16,7 @@ from ckwatch.compile.builder import Builder
 from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
 from ckwatch.compile.store.entries import verified
 from ckwatch.compile.store.header_sets import PathRoots
-from ckwatch.compile.toolchain.discover import discover
+from ckwatch.compile.toolchain.discover import CONFIGURED, discover
 from ckwatch.compile.toolchain.model import Toolchain, ToolchainChoice
 from ckwatch.compile.toolchain.named import chosen_by_name
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
@@ -137,7 +137,14 @@ class BuildTools:
         if self.store is None:
             raise RuntimeError("a toolchain was asked for before the settings were read")
         choice = chosen_by_name(name, settings.toolchain, self._environment, folder=root)
-        toolchain = replace(self._find_toolchain(choice, self._environment), workspace=root)
+        try:
+            toolchain = replace(self._find_toolchain(choice, self._environment), workspace=root)
+        except ToolchainError as error:
+            what = f"{CONFIGURED}{choice.rocm}: "
+            if not error.message.startswith(what):
+                raise
+            hint = "Name the folder of a whole ROCm, or install one: `ckwatch toolchain install --rocm 7.2`."
+            raise ToolchainError(error.message.removeprefix(what), hint) from None
         known = self._others.get(name)
         if known is None or known.toolchain != toolchain or known.builder.store is not self.store:
             # Nothing is precompiled for it: that pays for what is edited, which is compiled with the main toolchain.

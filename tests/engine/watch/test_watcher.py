@@ -153,6 +153,18 @@ async def test_a_new_folder_and_what_is_made_in_it_later(workspace: Path) -> Non
         await reports.saw(deep / "x.j2")
 
 
+async def test_a_new_folder_is_reported_again_once(workspace: Path) -> None:
+    async with watching([workspace]) as reports:
+        first = workspace / "first"
+        first.mkdir()
+        await reports.until(lambda: reports.times(first) >= 2)
+        before = reports.times(first)
+        for other in (workspace / name for name in "abc"):
+            other.mkdir()
+            await reports.until(lambda other=other: reports.times(other) >= 2)
+        assert reports.times(first) <= before + 1, "for ever"
+
+
 async def test_nothing_falls_between_a_new_folder_and_its_watch(workspace: Path) -> None:
     """Each file is either there when its folder is reported, or reported by itself."""
     found: set[str] = set()

@@ -41,6 +41,7 @@ from ckwatch.compile.toolchain.probe import ProbeCache, ask_program, content_has
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.user_files import read_file
 
+CONFIGURED = "[toolchain] rocm = "
 CK_PROBE = "ck/ck.hpp"
 CK_TILE_PROBE = "ck_tile/core.hpp"
 
@@ -157,7 +158,7 @@ def discover(
                 why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
                 looked.append(f"{source}: {why}")
                 if source is ToolchainSource.CONFIG:
-                    raise ToolchainError(f"[toolchain] rocm = {root}: {why}", ROCM_INSTALL_HINT) from None
+                    raise ToolchainError(f"{CONFIGURED}{choice.rocm}: {why}", ROCM_INSTALL_HINT) from None
                 notes.append(f"{source}: {why}")
     finally:
         cache.save()

@@ -144,6 +144,8 @@ class Watcher:
         """Paths that the library has reported since the last comparison for their number."""
         self._later: list[tuple[float, set[str]]] = []
         """New folders, and when to report them again."""
+        self._again: set[str] = set()
+        """Those that are reported again now."""
         self._looking = False
         self._survey_wanted = False
         self._survey_s = 0.0
@@ -192,6 +194,7 @@ class Watcher:
             await self._next_look()
             asked, request = self._asked, self._request
             hints, self._hints = self._hints, {}
+            again, self._again = self._again, set()
             survey, self._survey_wanted = self._survey_wanted, False
             self._looking = True
             began_s = anyio.current_time()
@@ -206,6 +209,7 @@ class Watcher:
                     instance.folders = {}
                 self._cover_wanted.set()
             self._looking = False
+            found.new_folders -= again
             self._gather(found, age_s)
             if self._is_covered() and not self._survey_wanted:
                 self._done = asked
@@ -219,6 +223,7 @@ class Watcher:
             now_s = anyio.current_time()
             for due_s, places in self._later:
                 if due_s <= now_s:
+                    self._again |= places - self._hints.keys()
                     self._hints = {**dict.fromkeys(places, False), **self._hints}
             self._later = [entry for entry in self._later if entry[0] > now_s]
             if now_s >= self._compare_due_s:
