@@ -57,6 +57,13 @@ def test_refusals(parameters: Parameters, layouts: str, sizes: tuple[int, int, i
     assert unsupported_reason(parameters, problem(*sizes, case=GemmCase(layouts=layouts))) == expected
 
 
+@pytest.mark.parametrize(("arch", "elements"), [("gfx942", 8), ("gfx950", 8), ("gfx1201", 16), ("gfx1100", 16)])
+def test_a_warp_of_32_lanes_has_more_to_read_for_each(arch: str, elements: int) -> None:
+    tiles = {"TileM": 64, "TileN": 64, "TileK": 32, "WarpTileM": 16, "WarpTileN": 16, "WarpTileK": 16}
+    reason = unsupported_reason(PADDED | tiles, problem(64, 64, 36, case=GemmCase(a="f8", b="f8", arch=arch)))
+    assert reason == f"K = 36 is not a multiple of {elements}, the elements of A that are read at once"
+
+
 @pytest.mark.parametrize(
     ("parameters", "k", "slices", "expected"),
     [

@@ -94,4 +94,4 @@ def problem(m: int, n: int, k: int, slices: int = 1, case: GemmCase | None = Non
     x, w, y = (layout == "row" for layout in case.layouts.split())
     leading = {"LDA": k if x else m, "LDB": n if w else k, "LDC": n if y else m, "LDD": 0}
     sizes = {"M": m, "N": n, "K": k, **leading}
-    return problem_of(case.operation(), Shape("s", sizes, {"kBatch": slices}, place()), "gfx942")
+    return problem_of(case.operation(), Shape("s", sizes, {"kBatch": slices}, place()), case.arch)

@@ -8,7 +8,7 @@ name that comes first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import gcd
 
 from ckwatch.model.contractions import EpilogueStep, MatrixAxes, MatrixView, evaluated
@@ -153,7 +153,7 @@ class KernelProblem:
     user's own, which results are compared with instead. Without both numerics are not verified.
 
     `flops` counts a multiply-add as two, None where it is not known; `bytes_moved` is each buffer's content once,
-    without what a convolution's steps skip.
+    without what a convolution's steps skip. `arch` is that of the kernel.
     """
 
     buffers: tuple[Buffer, ...]
@@ -163,6 +163,7 @@ class KernelProblem:
     flops: int | None
     bytes_moved: int
     reference: CalledReference | None = None
+    arch: str = field(default="", compare=False)
 
     @property
     def is_compared(self) -> bool:
@@ -253,6 +254,7 @@ def problem_of(operation: Operation, shape: Shape, arch: str, null: frozenset[st
         views=tuple(views.values()),
         arguments=tuple(arguments),
         computed=computed,
+        arch=arch,
         flops=None if computed is None else 2 * computed.macs,
         bytes_moved=sum(
             DTYPES[buffer.dtype].bytes_for(

@@ -88,10 +88,7 @@ def _with_names(rule: Rule, names: Mapping[str, str]) -> Rule:
 
 def _definition_with_names(one: Definition, names: Mapping[str, str]) -> Definition:
     name, formula, meaning = (_name(text, names) for text in (one.name, one.formula, one.meaning))
-    return Definition(
-        *(name, formula, meaning, one.compute),
-        tuple(_name(use, names) for use in one.uses),
-    )
+    return Definition(name, formula, meaning, one.compute, tuple(_name(use, names) for use in one.uses))
 
 
 _TYPES = "ComputeTypeA, ComputeTypeB, AccDataType"

@@ -94,7 +94,7 @@ def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal
         if matrix.contiguous is None:
             continue
         axis = matrix.axes[matrix.contiguous]
-        size, tile, vector = sizes[axis], known.get(f"Tile{axis}"), value_of(NAME, f"{side}Vector", known)
+        size, tile, vector = sizes[axis], known.get(f"Tile{axis}"), value_of(NAME, f"{side}Vector", known, problem.arch)
         whole = tile * (slices if axis == "K" else 1) if isinstance(tile, int) and tile > 0 else 1
         if known.get(f"kPad{axis}") in (False, "false") and size % whole:
             times = "kBatch · " if axis == "K" and slices > 1 else ""
