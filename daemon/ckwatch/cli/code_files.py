@@ -9,7 +9,6 @@ import argparse
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import partial
@@ -236,11 +235,11 @@ def _overview(found: CodeFile, inspected: Sequence[_Inspected]) -> Iterator[Line
     for arch, its in by_arch.items():
         spill = sum(bool(one.resources.vgpr_spills or one.resources.sgpr_spills) for one in its)
         rows.append([arch, f"{len(its):,}", f"{spill:,}", f"{sum(bool(one.resources.scratch_bytes) for one in its):,}"])
-    yield from _table(rows, {1, 2, 3})
+    yield from _table(rows, frozenset(range(1, 4)))
     yield "", ""
     head = ["arch", "VGPR", "AGPR", "SGPR", "spilled", "LDS", "scratch", "threads", "waves", "kernel"]
     rows = [head, *(_overview_cells(one.report.arch, kernel) for one, kernel in kernels[:_OVERVIEW])]
-    yield from _table(rows, {1, 2, 3, 4, 5, 6, 7, 8})
+    yield from _table(rows, frozenset(range(1, 9)))
     if len(kernels) > _OVERVIEW:
         yield f"{INDENT}and {len(kernels) - _OVERVIEW:,} more; --json has all", "dim"
 
@@ -253,7 +252,7 @@ def _overview_cells(arch: str, kernel: KernelReport) -> list[str]:
     return [arch, *map(str, (*figures, *memory)), waves, found.name]
 
 
-def _table(rows: Sequence[Sequence[str]], right: AbstractSet[int]) -> Iterator[Line]:
+def _table(rows: Sequence[Sequence[str]], right: frozenset[int]) -> Iterator[Line]:
     head, *texts = aligned(rows, right)
     yield INDENT + head, "dim"
     yield from ((INDENT + text, "") for text in texts)
