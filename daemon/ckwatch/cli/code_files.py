@@ -235,7 +235,7 @@ def _overview(found: CodeFile, inspected: Sequence[_Inspected]) -> Iterator[Line
     for arch, its in by_arch.items():
         spill = sum(bool(one.resources.vgpr_spills or one.resources.sgpr_spills) for one in its)
         rows.append([arch, f"{len(its):,}", f"{spill:,}", f"{sum(bool(one.resources.scratch_bytes) for one in its):,}"])
-    yield from _table(rows, frozenset({1, 2, 3}))
+    yield from _table(rows, frozenset(range(1, 4)))
     yield "", ""
     head = ["arch", "VGPR", "AGPR", "SGPR", "spilled", "LDS", "scratch", "threads", "waves", "kernel"]
     rows = [head, *(_overview_cells(one.report.arch, kernel) for one, kernel in kernels[:_OVERVIEW])]

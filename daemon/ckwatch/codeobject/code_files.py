@@ -48,12 +48,13 @@ Beside = Callable[[str], bytes | None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TritonMetadata:
     """Facts from Triton's JSON beside a code object: `shared_bytes` of LDS are given to it at its launch, of
-    `num_warps` waves. `arguments` are name and type of those that its function has in the `.ttgir` (`x_ptr`,
-    `*f32`)."""
+    `num_warps` waves, and `scratch_bytes` of global memory to each workgroup. `arguments` are name and type of those
+    that its function has in the `.ttgir` (`x_ptr`, `*f32`)."""
 
     name: str
     num_warps: int
     shared_bytes: int
+    scratch_bytes: int = 0
     arguments: tuple[tuple[str, str], ...] = ()
 
 
@@ -267,7 +268,10 @@ def _triton_metadata(data: bytes) -> TritonMetadata | None:
     try:
         value: Any = json.loads(data)
         return TritonMetadata(
-            name=str(value["name"]), num_warps=int(value["num_warps"]), shared_bytes=max(0, int(value["shared"]))
+            name=str(value["name"]),
+            num_warps=int(value["num_warps"]),
+            shared_bytes=max(0, int(value["shared"])),
+            scratch_bytes=max(0, int(value.get("global_scratch_size") or 0)),
         )
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return None

@@ -20,18 +20,19 @@ from ckwatch.codeobject.tools.llvm_tools import LlvmTools
 from ckwatch.model import amounts
 from ckwatch.model.kernel_launches import ArgumentKind, LaunchArgument, ModuleLaunch
 from ckwatch.model.kernels import Unit
-from ckwatch.model.tensors import evaluate_size, is_atom, names_in
+from ckwatch.model.tensors import evaluate_size, is_atom, names_in, parse_size
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import Verification
-from ckwatch.verification.module_launch import size_of
+from ckwatch.verification.module_launch import SCALARS, is_number, size_of
 from ckwatch.verification.places import at_inputs, place_findings
 from ckwatch.verification.session import count, verify
 from ckwatch.workspace.array_files import array_contents
-from ckwatch.workspace.launch_file import NULL, LaunchDescription
+from ckwatch.workspace.launch_file import NULL, POINTER_TYPE, TYPE_BYTES, WORKSPACE, LaunchDescription, Structure
 from ckwatch.workspace.problems import did_you_mean, join_names
+from ckwatch.workspace.toml_document import KeyPath
 
 POINTER = "global_buffer"
-_SCALAR_BYTES = (1, 2, 4, 8)
+SCALAR_BYTES = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,16 @@ def _kernels_meant(file: CodeFile, description: LaunchDescription) -> list[tuple
     return [(code, one) for code, one in there if wanted in (None, one.symbol, one.name)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """An argument or a field that a kernel takes: words for it, its bytes, and the C type of a field."""
+
+    text: str
+    size_bytes: int
+    pointer: bool
+    c_type: str = ""
+
+
 @dataclass(slots=True)
 class _Binding:
     """A description for a kernel of a code object; what does not fit is reported at its place."""
@@ -166,7 +177,15 @@ class _Binding:
             dynamic_lds=table.dynamic_lds or str(0 if triton is None else triton.shared_bytes),
             arguments=tuple(self._arguments()),
             constants=tuple(self.description.constants.items()),
+            workspace=table.workspace or self._usual_workspace(),
         )
+
+    def _usual_workspace(self) -> str:
+        """Bytes of Triton's scratch memory, which it takes by the workgroup."""
+        triton = self.code.triton
+        if triton is None or not triton.scratch_bytes:
+            return "0"
+        return " * ".join([str(triton.scratch_bytes), *(f"({text})" for text in self.description.table.grid)])
 
     def _block(self) -> tuple[str, ...]:
         table, problems, most = self.description.table, self.description.problems, self.resources.workgroup_size
@@ -188,9 +207,9 @@ class _Binding:
         return tuple(table.block)
 
     def _arguments(self) -> list[LaunchArgument]:
-        table, problems = self.description.table, self.description.problems
+        problems = self.description.problems
         takes = arguments_of(self.code, self.resources)
-        given = table.arguments
+        given: Sequence[str | Structure] | None = self.description.arguments
         if given is None:
             if not all(one.name for one in takes):
                 message = "`arguments` is missing: the code object does not name them; the kernel takes "
@@ -198,38 +217,71 @@ class _Binding:
                     "missing-key", message + join_names(map(argument_text, takes)), problems.document.beginning
                 )
                 return []
-            given = [NULL if one.name in SCRATCH else one.name for one in takes]
+            given = [usual_argument(self.code, one.name) for one in takes]
         elif len(given) != len(takes):
             message = f"{amounts.count(len(given), 'argument')}, and the kernel takes {len(takes)}: "
             problems.at_value(("arguments",), "wrong-length", message + join_names(map(argument_text, takes)))
             return []
-        found = [self._argument(at, text, one) for at, (text, one) in enumerate(zip(given, takes, strict=True))]
+        found = [
+            self._structure(at, one, takes)
+            if isinstance(one, Structure)
+            else self._value(
+                self._place(at), one, _Taken(argument_text(takes), takes.size_bytes, takes.kind == POINTER)
+            )
+            for at, (one, takes) in enumerate(zip(given, takes, strict=True))
+        ]
         self._check_all_passed(found)
         return found
 
-    def _argument(self, at: int, text: str, takes: ArgumentMetadata) -> LaunchArgument:
+    def _structure(self, at: int, given: Structure, takes: ArgumentMetadata) -> LaunchArgument:
+        size = takes.size_bytes
+        message = ""
+        if takes.kind == POINTER:
+            message = f"a structure, and the kernel takes {argument_text(takes)} here"
+        elif given.size_bytes not in (None, size):
+            message = f"the format has {amounts.count(given.size_bytes or 0, 'byte')}, and the kernel takes {size} here"
+        if message:
+            self._report(("arguments", at), message)
+        fields = []
+        for one in given.fields:
+            if one.offset + TYPE_BYTES[one.type] > size and not message:
+                self._report(one.place, f"a {one.type} at {one.offset} ends beyond the {size} bytes of the structure")
+            taken = _Taken(f"a {one.type}", TYPE_BYTES[one.type], one.type == POINTER_TYPE, one.type)
+            fields.append((one.offset, self._value(one.place, one.value, taken)))
+        return LaunchArgument(kind=ArgumentKind.STRUCTURE, size_bytes=size, fields=tuple(fields))
+
+    def _value(self, place: KeyPath, text: str, takes: _Taken) -> LaunchArgument:
         operation = self.description.kernel.operation
         buffers = {tensor.name: tensor.buffer for tensor in operation.tensors}
         absent = {name for name, tensor in operation.inputs if tensor is None}
-        if text in buffers or text == NULL or text in absent:
+        if text in buffers or text in (NULL, WORKSPACE) or text in absent:
             kind = ArgumentKind.BUFFER if text in buffers else ArgumentKind.NULL
-            if takes.kind != POINTER and takes.size_bytes != 8:
-                self._report(at, f"`{text}` is an address, and the kernel takes {argument_text(takes)} here")
+            if text == WORKSPACE:
+                kind = ArgumentKind.WORKSPACE
+                if self.description.table.workspace is None and self._usual_workspace() == "0":
+                    self._report(place, "how large the workspace is, is missing: `workspace` above the tables says it")
+            if not takes.pointer and takes.size_bytes != 8:
+                self._report(place, f"`{text}` is an address, and the kernel takes {takes.text} here")
             return LaunchArgument(kind=kind, size_bytes=takes.size_bytes, text=buffers.get(text, ""))
-        if takes.kind == POINTER:
+        if takes.pointer:
             known = [*buffers, NULL]
-            what = f"`{text}` is no tensor, and the kernel takes {argument_text(takes)} here; "
-            self._report(at, f"{what}{did_you_mean(text, known)}known: {join_names(known)}")
+            what = f"`{text}` is no tensor, and the kernel takes {takes.text} here; "
+            self._report(place, f"{what}{did_you_mean(text, known)}known: {join_names(known)}")
             return LaunchArgument(kind=ArgumentKind.NULL, size_bytes=takes.size_bytes)
-        if takes.size_bytes not in _SCALAR_BYTES:
-            self._report(at, f"the kernel takes {argument_text(takes)} here: a description cannot give a structure")
-        c_type = ""
-        if is_atom(text) and text in operation.runtime_arguments:
+        if takes.size_bytes not in SCALAR_BYTES:
+            how = 'give its fields, as in { format = "PPiif", values = ["X", "Y", "M", "N", "alpha"] }'
+            self._report(place, f"the kernel takes {takes.text} here: {how}")
+        c_type = takes.c_type
+        if c_type in SCALARS and (is_number(text) or text in operation.runtime_arguments):
+            pass
+        elif not c_type and is_atom(text) and text in operation.runtime_arguments:
             c_type = operation.runtime_types.get(text, "int32_t")
             if size_of(c_type) != takes.size_bytes and (
                 size_of(c_type) > takes.size_bytes or c_type in ("float", "double")
             ):
-                self._report(at, f"`{text}` is a {c_type}, and the kernel takes {argument_text(takes)} here")
+                self._report(place, f"`{text}` is a {c_type}, and the kernel takes {takes.text} here")
+        elif parse_size(text) is None:
+            self._report(place, f"`{text}` is no value, and the kernel takes {takes.text} here")
         else:
             floats = [
                 one for one in operation.runtime_arguments if operation.runtime_types.get(one) in ("float", "double")
@@ -238,11 +290,12 @@ class _Binding:
             for name in dict.fromkeys(names_in(text)):
                 if name not in known or name in floats:
                     what = f"`{name}` is no size; {did_you_mean(name, known)}"
-                    self._report(at, f"{what}known: {join_names([*known, *buffers]) or 'none'}")
+                    self._report(place, f"{what}known: {join_names([*known, *buffers]) or 'none'}")
         return LaunchArgument(kind=ArgumentKind.VALUE, size_bytes=takes.size_bytes, text=text, c_type=c_type)
 
     def _check_all_passed(self, found: Sequence[LaunchArgument]) -> None:
-        passed = {one.text for one in found if one.kind is ArgumentKind.BUFFER}
+        every = [*found, *(field for one in found for _, field in one.fields)]
+        passed = {one.text for one in every if one.kind is ArgumentKind.BUFFER}
         problems = self.description.problems
         for group, tensors in (
             ("input", [tensor for _, tensor in self.description.kernel.operation.inputs]),
@@ -254,10 +307,19 @@ class _Binding:
                     place = ("arguments",) if "arguments" in problems.document.values else ("operation", group, at)
                     problems.at_value(place, "unknown-argument", message)
 
-    def _report(self, at: int, message: str) -> None:
+    def _place(self, at: int) -> KeyPath:
         document = self.description.problems.document
-        place = ("arguments", at) if "arguments" in document.values else ("operation", "sizes")
+        return ("arguments", at) if "arguments" in document.values else ("operation", "sizes")
+
+    def _report(self, place: KeyPath, message: str) -> None:
         self.description.problems.at_value(place, "wrong-argument", message)
+
+
+def usual_argument(code: CodeObject, name: str) -> str:
+    """The word for an argument that a description may leave out: Triton's scratch memory, or the name itself."""
+    if name == SCRATCH[0] and code.triton is not None and code.triton.scratch_bytes:
+        return WORKSPACE
+    return NULL if name in SCRATCH else name
 
 
 def arguments_of(code: CodeObject, resources: KernelResources) -> list[ArgumentMetadata]:
@@ -267,7 +329,7 @@ def arguments_of(code: CodeObject, resources: KernelResources) -> list[ArgumentM
 
 def argument_text(argument: ArgumentMetadata) -> str:
     """`*f32 x_ptr`, `a pointer`, `4 bytes`."""
-    scalar = f"a structure of {argument.size_bytes} bytes" if argument.size_bytes not in _SCALAR_BYTES else ""
+    scalar = f"a structure of {argument.size_bytes} bytes" if argument.size_bytes not in SCALAR_BYTES else ""
     kind = "a pointer" if argument.kind == POINTER else scalar or amounts.count(argument.size_bytes, "byte")
     return " ".join(filter(None, (argument.type_name or kind, argument.name)))
 

@@ -17,8 +17,15 @@ from ckwatch.codeobject.metadata import ArgumentMetadata
 from ckwatch.codeobject.report import KernelResources
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import is_fnuz
-from ckwatch.verification.code_launches import POINTER, argument_text, arguments_of, own_kernels, usual_block
-from ckwatch.workspace.launch_file import NULL
+from ckwatch.verification.code_launches import (
+    POINTER,
+    SCALAR_BYTES,
+    argument_text,
+    arguments_of,
+    own_kernels,
+    usual_argument,
+    usual_block,
+)
 
 _UNBOUNDED = 1024
 """Threads that the compiler allows a kernel that says nothing of them."""
@@ -70,18 +77,13 @@ class _Argument:
 
 def starting_description(file: CodeFile, command: str) -> str:
     """The text of a description of the first kernel of a file; `command` is how it is used. Raises CkwatchError where
-    there is no kernel, and for a kernel whose arguments no description can give."""
+    there is no kernel."""
     there = [(code, one) for code in file.objects for one in own_kernels(code)]
     if not there:
         raise CkwatchError(f"{file.path} has no kernel", "; ".join(file.notes) or None)
     code, resources = there[0]
     names = dict.fromkeys(one.name for _, one in there)
     takes = arguments_of(code, resources)
-    if unfit := next((one for one in takes if one.kind != POINTER and one.size_bytes > 8), None):
-        raise CkwatchError(
-            f"{resources.name} takes {argument_text(unfit)}, which a description cannot give",
-            f"{file.path.name} has {', '.join(names)}" if len(names) > 1 else None,
-        )
     return "\n".join(_lines(code, resources, [*names], takes, command)) + "\n"
 
 
@@ -98,15 +100,15 @@ def _lines(
     if code.triton is not None and code.triton.name == resources.symbol:
         yield f"dynamic_lds = {code.triton.shared_bytes}"
     arguments = [*_named(code.arch, resources, takes)]
-    texts = [NULL if one.name in SCRATCH else one.name for one in arguments]
-    yield f"arguments = {_array(texts)}"
+    yield from _argument_lines(code, arguments, takes)
     yield ""
     yield "# What the kernel was compiled with, for the expressions and the reference:"
     yield "# [parameters]"
     yield "# BLOCK = 1024"
     yield ""
     yield "[operation]"
-    scalars = [one for one in arguments if not one.is_tensor]
+    structures = {one.name for one, taken in zip(arguments, takes, strict=True) if _is_structure(taken)}
+    scalars = [one for one in arguments if not one.is_tensor and one.name not in structures]
     sizes = [one.name for one in scalars if one.dtype not in _SCALARS or one.dtype in ("i64", "u64", "u32")]
     runtime = [f'{one.name} = "{_SCALARS[one.dtype]}"' for one in scalars if one.name not in sizes]
     yield f"sizes = {_array(sizes)}"
@@ -123,6 +125,28 @@ def _lines(
     if not any(one.is_output for one in arguments):
         yield ""
         yield "# No pointer is known to be written through: make [[operation.output]] of those that are."
+
+
+def _argument_lines(
+    code: CodeObject, arguments: Sequence[_Argument], takes: Sequence[ArgumentMetadata]
+) -> Iterator[str]:
+    texts = [usual_argument(code, one.name) for one in arguments]
+    if not any(map(_is_structure, takes)):
+        yield f"arguments = {_array(texts)}"
+        return
+    yield "arguments = ["
+    for text, one in zip(texts, takes, strict=True):
+        if _is_structure(one):
+            how = f"say the fields of {argument_text(one)}, as in"
+            example = '{ format = "PPiif", values = ["X", "Y", "M", "N", "alpha"] }'
+            yield f'    {{ format = "?", values = [] }},  # ckwatch: {how} {example}'
+        else:
+            yield f"    {json.dumps(text)},"
+    yield "]"
+
+
+def _is_structure(argument: ArgumentMetadata) -> bool:
+    return argument.kind != POINTER and argument.size_bytes not in SCALAR_BYTES
 
 
 def _array(texts: Sequence[str]) -> str:

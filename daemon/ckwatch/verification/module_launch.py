@@ -14,12 +14,27 @@ from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.tensors import evaluate_size
 from ckwatch.verification.device import EmulatedDevice
 
-SCALARS = {"float": "<f", "double": "<d", "bool": "<?"}
+SCALARS = {"_Float16": "<e", "float": "<f", "double": "<d", "bool": "<?"}
 """How C types that are no integers are packed."""
 
 
+_WORKSPACE = "\0workspace"
+"""No name of a buffer."""
+
+
+def is_number(text: str) -> bool:
+    """Return True for a number as Python's `float` takes it."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def size_of(c_type: str) -> int:
-    """Return the bytes of a runtime argument's C type."""
+    """Return the bytes of the C type of a runtime argument or a field."""
+    if c_type == "_Float16":
+        return 2
     return 1 if c_type == "bool" else ctypes.sizeof(REALS.get(c_type) or INTEGERS[c_type][0])
 
 
@@ -41,8 +56,8 @@ class ModuleFunction:
         self._values = given
 
     def workspace_bytes(self, stream: int) -> int:  # noqa: ARG002  # as a KernelFunction
-        """Return 0: what a kernel needs besides tensors, its caller does not say."""
-        return 0
+        """Return what the launch's description says. Raises BenchmarkError as `launch`."""
+        return self._evaluated(self._launch.workspace)
 
     def launch(self, addresses: Mapping[str, int], workspace: int, stream: int) -> Launch:  # noqa: ARG002
         """A launch on the buffers at `addresses`; nothing where the grid is empty. Raises BenchmarkError, with HIP's
@@ -50,7 +65,8 @@ class ModuleFunction:
         launch = self._launch
         grid, block = self._extents(launch.grid), self._extents(launch.block)
         dynamic_lds = self._evaluated(launch.dynamic_lds)
-        values = [self._packed(one, at, addresses) for at, one in enumerate(launch.arguments, 1)]
+        known = {**addresses, _WORKSPACE: workspace}
+        values = [self._packed(one, f"argument {at}", known) for at, one in enumerate(launch.arguments, 1)]
 
         def run() -> None:
             if all(grid):
@@ -70,19 +86,32 @@ class ModuleFunction:
             raise _no_launch(f"`{text}` is {value:,}, which is no extent of a launch")
         return value
 
-    def _packed(self, argument: LaunchArgument, at: int, addresses: Mapping[str, int]) -> bytes:
+    def _packed(self, argument: LaunchArgument, what: str, addresses: Mapping[str, int]) -> bytes:
+        if argument.kind is ArgumentKind.STRUCTURE:
+            content = bytearray(argument.size_bytes)
+            for offset, field in argument.fields:
+                content[offset : offset + field.size_bytes] = self._packed(
+                    field, f"the field at {offset} of {what}", addresses
+                )
+            return bytes(content)
         if argument.kind is not ArgumentKind.VALUE:
-            address = addresses.get(argument.text, 0) if argument.kind is ArgumentKind.BUFFER else 0
-            return address.to_bytes(argument.size_bytes, "little")
+            name = {ArgumentKind.BUFFER: argument.text, ArgumentKind.WORKSPACE: _WORKSPACE}.get(argument.kind)
+            return addresses.get(name or "", 0).to_bytes(argument.size_bytes, "little")
         try:
             if argument.c_type in SCALARS:
-                return struct.pack(SCALARS[argument.c_type], self._values[argument.text])
+                return struct.pack(SCALARS[argument.c_type], self._number(argument.text))
             value = evaluate_size(argument.text, self._integers)
             signed = value < 0 or argument.c_type.startswith("int")
             return value.to_bytes(argument.size_bytes, "little", signed=signed)
         except (ValueError, OverflowError, struct.error) as error:
-            reason = f"argument {at}, `{argument.text}`, does not fit its {argument.size_bytes} bytes: {error}"
+            reason = f"{what}, `{argument.text}`, does not fit its {argument.size_bytes} bytes: {error}"
             raise _no_launch(reason) from None
+
+    def _number(self, text: str) -> float | bool:
+        value = self._values.get(text)
+        if value is not None:
+            return value
+        return float(text) if is_number(text) else evaluate_size(text, self._integers)
 
 
 def _no_launch(reason: str) -> BenchmarkError:
