@@ -7,7 +7,7 @@ then the fields of an instance, as `csrc/ck_*/*_common.py` of ROCm's AITER put i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,6 +155,15 @@ LISTS: Mapping[str, AiterList] = {
     )
 }
 """The lists that templates of ckwatch can build, by the beginning of their instances' names."""
+
+
+def with_blocks(operation: Mapping[str, Any], block: Sequence[int]) -> Mapping[str, Any]:
+    """Return the table of an operation whose scales have these blocks of M, N and K; without any, as it is."""
+    if not block:
+        return operation
+    m, n, k = block
+    blocks = {"scale_a": [m, k], "scale_b": [k, n]}
+    return {**operation, **{key: {**operation[key], "block": sizes} for key, sizes in blocks.items()}}
 
 
 def instance_name(family: AiterList, fields: Fields) -> str:

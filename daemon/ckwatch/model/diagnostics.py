@@ -33,6 +33,7 @@ class Source(StrEnum):
     REFERENCE = "reference"
     BENCHMARK = "benchmark"
     VERIFY = "verify"
+    AUDIT = "audit"
 
 
 @dataclass(frozen=True, slots=True)

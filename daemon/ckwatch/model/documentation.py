@@ -25,6 +25,7 @@ PAGES = {
     "verify": "verifying.md#what-is-found",
     "reference": "verifying.md#mistakes-in-a-reference",
     "host": "toolchain.md",
+    "audit": "audit.md#findings",
 }
 """By a code or what stands before its slash. What a compiler says is documented elsewhere."""
 

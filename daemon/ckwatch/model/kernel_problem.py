@@ -232,7 +232,7 @@ def problem_of(operation: Operation, shape: Shape, arch: str, null: frozenset[st
         KernelArgument(name=name, c_type=operation.runtime_types.get(name, "int32_t"), value=shape.runtime[name])
         for name in operation.runtime_arguments
     ]
-    gemm = _gemm(operation, tensors, shape.sizes, arch)
+    gemm = gemm_of(operation, tensors, shape.sizes, arch)
     computed = gemm if operation.rows is None else _computed_rows(operation.rows, views, operation, shape.sizes, arch)
     scales = {tensors[name].buffer for name in scale_tensors(operation)}
     buffers = tuple(
@@ -389,7 +389,8 @@ def _extent(view: TensorView) -> int:
     return sum((size - 1) * stride for size, stride in zip(view.sizes, view.strides, strict=True)) + 1
 
 
-def _gemm(operation: Operation, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], arch: str) -> Gemm | None:
+def gemm_of(operation: Operation, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], arch: str) -> Gemm | None:
+    """Return the product that an operation computes on one shape, None where it is none; `tensors` by their names."""
     declared = operation.contraction
     if declared is None:
         return None

@@ -7,6 +7,7 @@ The columns have changed with AITER's versions: `cu_num` or `compute_units`, wit
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import math
 import re
@@ -15,7 +16,7 @@ from dataclasses import replace
 
 from ckwatch.bench.imports.records import PARTS, ImportedRecord, LeftOut, ReadTimings, TimingsFileError, shown
 from ckwatch.checks.aiter_instances import LISTS, read_name
-from ckwatch.model.gpu_specs import DeviceFacts, specs_of
+from ckwatch.model.gpu_specs import DeviceFacts, GpuSpecs, specs_of
 
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "M": ("M",),
@@ -43,8 +44,12 @@ _MOST_SPLITS_LOG2 = 20
 _LARGEST_SIZE = 2**31 - 1
 
 
-class _UnusableRowError(ValueError):
-    """A row that says nothing; the message is why."""
+class UnusableRowError(ValueError):
+    """A row says nothing: the message is why, and `column` the key of the cell."""
+
+    def __init__(self, message: str, column: str = "") -> None:
+        super().__init__(message)
+        self.column = column
 
 
 def read_aiter(text: str) -> ReadTimings:
@@ -65,10 +70,13 @@ def read_aiter(text: str) -> ReadTimings:
             if not any(cell.strip() for cell in row):
                 continue
             if columns is None:
-                columns = _columns_of(row)
+                columns = columns_of(row)
                 continue
-            records.append(_record(row, columns))
-        except (csv.Error, _UnusableRowError) as error:
+            record = read_record(row, columns)
+            if why := beyond_peak(record):
+                raise UnusableRowError(why)
+            records.append(record)
+        except (csv.Error, UnusableRowError) as error:
             left_out.append(LeftOut(rows.line_num, str(error)))
     if columns is None:
         raise TimingsFileError("it is empty")
@@ -79,8 +87,9 @@ def read_aiter(text: str) -> ReadTimings:
     return ReadTimings(tuple(records), tuple(left_out))
 
 
-def _columns_of(row: Sequence[str]) -> Mapping[str, int]:
-    names = [cell.strip() for cell in row]
+def columns_of(row: Sequence[str]) -> Mapping[str, int]:
+    """Return where the columns are in a table with this heading. Raises TimingsFileError where some are missing."""
+    names = [name.upper() if len(name := cell.strip()) == 1 else name for cell in row]
     found = {
         key: names.index(name)
         for key, spellings in _COLUMNS.items()
@@ -92,66 +101,73 @@ def _columns_of(row: Sequence[str]) -> Mapping[str, int]:
     return found
 
 
-def _record(row: Sequence[str], columns: Mapping[str, int]) -> ImportedRecord:
+def read_record(row: Sequence[str], columns: Mapping[str, int], of_table: str = "") -> ImportedRecord:
+    """Return the timing in a row; `of_table` is the list that the table is about. Raises UnusableRowError."""
     cells = {key: row[at].strip() if at < len(row) else "" for key, at in columns.items()}
     name = cells["name"]
     if not name:
-        raise _UnusableRowError("no kernel is named")
-    sizes = {key: _whole(cells, key, 1, _LARGEST_SIZE) for key in ("M", "N", "K")}
+        raise UnusableRowError("no kernel is named", "name")
+    sizes = {key: whole_number(cells, key, 1, _LARGEST_SIZE) for key in ("M", "N", "K")}
     named = read_name(name)
     of_list = "" if named is None else named.list
-    batch = _whole(cells, "B", 1, _LARGEST_SIZE) if cells.get("B") else 1
+    batch = whole_number(cells, "B", 1, _LARGEST_SIZE) if cells.get("B") else 1
     if batch > 1 or "batched" in of_list.split("_"):
         sizes = {"B": batch, **sizes}
-    arch, units = cells.get("gfx", ""), _whole(cells, "units", 1, 10_000) if cells.get("units") else 0
+    arch, units = cells.get("gfx", ""), whole_number(cells, "units", 1, 10_000) if cells.get("units") else 0
     arch = arch or next((known for known, count in PARTS if count == units), "")
     part = PARTS.get((arch, units), "")
-    split = _whole(cells, "split", 0, _MOST_SPLITS_LOG2 if named else _LARGEST_SIZE) if cells.get("split") else 0
-    record = ImportedRecord(
+    split = whole_number(cells, "split", 0, _MOST_SPLITS_LOG2 if named else _LARGEST_SIZE) if cells.get("split") else 0
+    return ImportedRecord(
         kernel=of_list,
         instance=name,
-        time_us=_time_us(cells["us"]),
+        time_us=read_time_us(cells["us"]),
         device=part or ", ".join(filter(None, (arch, f"{units} compute units" if units else ""))),
         arch=arch,
         parameters={} if named is None else named.parameters,
         sizes=sizes,
         # of Composable Kernel's instances it is the logarithm, of others their own affair
         runtime={"kBatch": 2**split} if named is not None else {"splitK": split} if split else {},
-        dtype=_dtype(cells.get("dtype", "")) or _dtype_of(of_list),
+        dtype=_dtype(cells.get("dtype", "")) or _dtype_of(of_list or of_table),
     )
-    peak = _peak_tflops(arch, units, record.dtype)
-    rate = 2 * batch * sizes["M"] * sizes["N"] * sizes["K"] / record.time_us / 1e6
-    if peak is not None and rate > peak:
-        raise _UnusableRowError(
-            f"{record.time_us:g} µs would be {rate:,.0f} TFLOP/s, of which {record.device} has {peak:,.0f}"
-        )
-    return record
+
+
+def beyond_peak(record: ImportedRecord) -> str:
+    """Return why a time cannot be one of its part, empty where it can: more operations per second than its peak."""
+    specs = part_specs(record.device)
+    peak = None if specs is None else specs.peak_tflops.get(record.dtype)
+    rate = 2 * math.prod(record.sizes.values()) / record.time_us / 1e6
+    if peak is None or rate <= peak:
+        return ""
+    return f"{record.time_us:g} µs would be {rate:,.0f} TFLOP/s, of which {record.device} has {peak:,.0f}"
 
 
 def _of_list(record: ImportedRecord, name: str) -> ImportedRecord:
     return replace(record, kernel=name, dtype=record.dtype or _dtype_of(name))
 
 
-def _whole(cells: Mapping[str, str], key: str, least: int, most: int) -> int:
+def whole_number(cells: Mapping[str, str], key: str, least: int, most: int) -> int:
+    """Return the number in a cell. Raises UnusableRowError."""
     text = cells.get(key, "")
     # pandas writes whole numbers of a column that lacks some as 16.0
     digits = text.removesuffix(".0")
     is_whole = digits.isascii() and digits.isdigit()
     number = -1 if not is_whole else int(digits) if len(digits) < 19 else most + 1
     if not least <= number <= most:
-        column = " or ".join(_COLUMNS[key])
+        column = " or ".join(_COLUMNS.get(key, (key,)))
         wrong = f"{column} is `{shown(text)}`, no whole number from {least}" + (f" to {most}" if number > most else "")
-        raise _UnusableRowError(wrong if text else f"{column} is empty")
+        raise UnusableRowError(wrong if text else f"{column} is empty", key)
     return number
 
 
-def _time_us(text: str) -> float:
+def read_time_us(text: str, column: str = "us") -> float:
+    """Return the time in a cell. Raises UnusableRowError."""
     try:
         time_us = float(text)
     except ValueError:
-        raise _UnusableRowError(f"us is `{shown(text)}`, no time" if text else "us is empty") from None
+        message = f"{column} is `{shown(text)}`, no time" if text else f"{column} is empty"
+        raise UnusableRowError(message, column) from None
     if not (math.isfinite(time_us) and time_us > 0):
-        raise _UnusableRowError(f"us is `{shown(text)}`, no time")
+        raise UnusableRowError(f"{column} is `{shown(text)}`, no time", column)
     return time_us
 
 
@@ -161,7 +177,7 @@ def _dtype(text: str) -> str:
         return ""
     found = next((dtype for pattern, dtype in _DTYPES if pattern.fullmatch(name)), None)
     if found is None:
-        raise _UnusableRowError(f"unknown dtype `{shown(text)}`")
+        raise UnusableRowError(f"unknown dtype `{shown(text)}`", "dtype")
     return found
 
 
@@ -173,11 +189,10 @@ def _dtype_of(of_list: str) -> str:
     return _DTYPE_OF_PREFIX.get(of_list.partition("_")[0], "")
 
 
-def _peak_tflops(arch: str, units: int, dtype: str) -> float | None:
-    """The part's peak at its specified clock. MI308X is an MI300X with 80 of its compute units."""
-    part = PARTS.get((arch, units))
-    if part is None:
-        return None
+@functools.cache
+def part_specs(part: str) -> GpuSpecs | None:
+    """Return a part's data sheet, with the peaks at its specified clock; None for parts that are not in `PARTS`. MI308X
+    is an MI300X with 80 of its compute units."""
+    arch, units = next((key for key, name in PARTS.items() if name == part), ("", 0))
     described = "MI300X" if part == "MI308X" else part
-    specs = specs_of(DeviceFacts(name="hip:0", description=described, arch=arch, compute_units=units))
-    return None if specs is None else specs.peak_tflops.get(dtype)
+    return specs_of(DeviceFacts(name="hip:0", description=described, arch=arch, compute_units=units)) if arch else None

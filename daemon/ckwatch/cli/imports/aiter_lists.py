@@ -20,6 +20,7 @@ from ckwatch.checks.aiter_instances import (
     ListError,
     instance_name,
     parameters_of,
+    with_blocks,
 )
 from ckwatch.cli.imports.instance_lists import PlannedFile
 from ckwatch.cli.imports.kernel_texts import kernel_text
@@ -122,7 +123,7 @@ def plan_import(
                 text = kernel_text(
                     "Instances of Composable Kernel from AITER's list.",
                     template,
-                    table_text(_with_blocks(operation, block)),
+                    table_text(with_blocks(operation, block)),
                     family.shapes,
                     part,
                     _SHOWN,
@@ -131,14 +132,6 @@ def plan_import(
     plan.left_out["the same as another one"] = listed.repeated * operations
     plan.left_out = +plan.left_out
     return plan
-
-
-def _with_blocks(operation: Mapping[str, Any], block: Sequence[int]) -> Mapping[str, Any]:
-    if not block:
-        return operation
-    m, n, k = block
-    blocks = {"scale_a": [m, k], "scale_b": [k, n]}
-    return {**operation, **{key: {**operation[key], "block": sizes} for key, sizes in blocks.items()}}
 
 
 def _spread(names: Sequence[str], limit: int | None) -> list[str]:
