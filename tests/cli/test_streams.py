@@ -33,6 +33,7 @@ COMMANDS = {
     "baseline": ["baseline", "list", "--json"],
     "export": ["export", "--timings", "json"],
     "explain": ["explain", "k"],
+    "audit": ["audit", "table.csv"],
     "inspect": ["inspect", "--calibration"],
     "rank": ["rank", "k", "--shape", "s"],
     "profile": ["profile", "k"],
@@ -76,6 +77,7 @@ def workspace(small: Path, daemons: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     monkeypatch.chdir(small)
     monkeypatch.setenv("XDG_CACHE_HOME", str(small.parent / "cache"))
     (small / "templates/t.hip.j2").write_text("int a = {{ Tyle }};\n")
+    (small / "table.csv").write_text("M,N,K,us,kernelName\n")
     (small / "own.py").write_text('own_template = r"""{{headers}} int {{kernel_definition}} {}"""\n')
     return small
 

@@ -125,6 +125,20 @@ class ListedTemplate:
 
 
 @dataclass
+class AuditedTableFacts:
+    """A table of `rows`. `registry`: the checkout of AITER in which `judged` names of kernels were looked up, null
+    without one; `not_judged`: how many were not, by why. `counts`: how many findings there are, by code."""
+
+    path: str
+    kind: Literal["gemm", "moe", "other"]
+    registry: str | None
+    rows: int
+    judged: int
+    not_judged: dict[str, int]
+    counts: dict[str, int]
+
+
+@dataclass
 class ImportedKernelFile:
     """A kernel file that was written."""
 
@@ -431,6 +445,14 @@ OUTPUT: dict[str, tuple[type, ...]] = {
             cause=tuple[Cause, ...], diagnostics=tuple[Diagnostic, ...], time=CompileTime | None,
         ),
         _answer("ExplainedCode", "The documentation of a diagnostic's code, in Markdown.", code=str, text=str),
+    ),
+    "audit": (
+        _answer(
+            "AuditedTables",
+            """What was found in tuned tables; of a kind and a table at most 1,000 findings are listed. `built`: how many
+            rows were built, whose findings are `audit/built`.""",
+            tables=tuple[AuditedTableFacts, ...], diagnostics=tuple[Diagnostic, ...], built=int, exit_status=int,
+        ),
     ),
     "inspect": (
         _answer(

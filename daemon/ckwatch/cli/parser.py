@@ -608,6 +608,27 @@ LOOKING = (
         more="Exit status 1 if the unit has errors.",
     ),
     command(
+        "audit",
+        "Find rows of AITER's tuned tables that are wrong",
+        value("files", "FILE", "tables, as aiter/configs/*_tuned_gemm.csv", nargs="+", type=Path),
+        value(
+            "--registry",
+            "DIR",
+            "the checkout of AITER whose kernels they name (default: around FILE, or installed)",
+            type=Path,
+        ),
+        value("--part", "PART", "report rows for other parts than this: MI300X, gfx942:304"),
+        flag("--advice", "show advice too: rows that take longer than larger ones"),
+        Alternatives(
+            flag("--build", "compile a sample of the rows"),
+            flag("--verify", "compile a sample, and compare it with a reference at its shapes, on an emulator"),
+        ),
+        value("--sample", "N", "how many rows to build (default: 5)", type=positive),
+        value("--seed", "N", "which ones (default: 0)", type=whole, default=0),
+        JSON,
+        more="Exit status 1 if a row has errors. No compiler is needed but for --build and --verify.",
+    ),
+    command(
         "inspect",
         "Show a code object's registers, occupancy, main loop and bounds",
         named("units", "unit", "UNIT|FILE", f"{UNIT}; or {CODE_FILE}", nargs="?"),

@@ -89,7 +89,8 @@ def read_aiter(text: str) -> ReadTimings:
 
 def columns_of(row: Sequence[str]) -> Mapping[str, int]:
     """Return where the columns are in a table with this heading. Raises TimingsFileError where some are missing."""
-    names = [name.upper() if len(name := cell.strip()) == 1 else name for cell in row]
+    names = [cell.strip() for cell in row]
+    names = [one.upper() if len(one) == 1 else one for one in names]
     found = {
         key: names.index(name)
         for key, spellings in _COLUMNS.items()

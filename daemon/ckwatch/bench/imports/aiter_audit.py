@@ -11,9 +11,9 @@ import csv
 import io
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 from ckwatch.bench.imports.aiter import (
     UnusableRowError,
@@ -27,6 +27,7 @@ from ckwatch.bench.imports.aiter import (
 from ckwatch.bench.imports.aiter_registry import KernelList, Registry, list_of
 from ckwatch.bench.imports.aiter_shapes import refusal, tile_depth
 from ckwatch.bench.imports.records import PARTS, ImportedRecord, TimingsFileError, shown
+from ckwatch.checks.aiter_instances import Fields
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.tensors import DTYPES
 from ckwatch.model.text import Position, Span
@@ -42,7 +43,23 @@ ERROR_RATIOS: Mapping[str, float] = {"errRatio": 0.05, "err_ratio": 0.05, "err1"
 """Columns with the share of elements that were wrong, and what AITER's tuners accept (`--errRatio`)."""
 
 _KEYS = (
-    *("gfx", "cu_num", "compute_units", "B", "b", "M", "m", "N", "n", "K", "k", "q_dtype_w", "bias", "dtype", "outdtype"),
+    *(
+        "gfx",
+        "cu_num",
+        "compute_units",
+        "B",
+        "b",
+        "M",
+        "m",
+        "N",
+        "n",
+        "K",
+        "k",
+        "q_dtype_w",
+        "bias",
+        "dtype",
+        "outdtype",
+    ),
     *("scaleAB", "bpreshuffle", "token", "model_dim", "inter_dim", "expert", "topk", "shared_expert_id", "act_type"),
     *("q_dtype_a", "q_type", "use_g1u1", "doweight_stage1", "hidden_pad", "intermediate_pad", "gate_mode", "_tag"),
 )
@@ -70,10 +87,12 @@ Part = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class SampledRow:
-    """A row whose kernel a template can build: its place, and what it says."""
+    """A row whose kernel a template can build: its place, what it says, and the fields of its instance in AITER's
+    words."""
 
     span: Span
     record: ImportedRecord
+    fields: Fields
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,7 +133,7 @@ class TableAudit:
         self.sampled: list[SampledRow] = []
 
     def table(self, path: str, content: bytes, registry: Registry | None = None) -> AuditedTable:
-        """Audit the table that is the file at `path`. `registry` has the kernels of its checkout; without one no name is
+        """Audit the table that is the file at `path`. `registry`: the kernels of its checkout; without one no name is
         judged."""
         table = AuditedTable(path=path)
         text = _text(table, content)
@@ -122,7 +141,9 @@ class TableAudit:
             _Rows(self, table, text, registry).read()
         return table
 
-    def duplicate_of(self, table: AuditedTable, key: tuple[str, ...], line: int, row: int) -> tuple[str, int, bool] | None:
+    def duplicate_of(
+        self, table: AuditedTable, key: tuple[str, ...], line: int, row: int
+    ) -> tuple[str, int, bool] | None:
         """Return the path and the line of an earlier row with the same key, and whether all of it is the same."""
         folder, _, name = table.path.rpartition("/")
         merged = next((one for one in _MERGED if one in name), name)
@@ -301,7 +322,9 @@ class _Rows:
             if len(row) > len(self._names):
                 self._report("row", Severity.ERROR, f"{what}: AITER cannot read the table; remove the others")
                 return
-            self._report("short-row", Severity.WARNING, f"{what}: those at the end count as empty; add commas, or cells")
+            self._report(
+                "short-row", Severity.WARNING, f"{what}: those at the end count as empty; add commas, or cells"
+            )
             row = [*row, *[""] * (len(self._names) - len(row))]
         if self._table.kind == "other":
             self._table.not_judged["tables of another kind"] += 1
@@ -352,7 +375,9 @@ class _Rows:
         registry = self._registry
         kernels = None if registry is None else registry.kernels(listed, name, arch)
         if registry is None or kernels is None:
-            why = "no checkout of AITER" if registry is None else f"{listed.path} cannot be read for {arch or 'no arch'}"
+            why = (
+                "no checkout of AITER" if registry is None else f"{listed.path} cannot be read for {arch or 'no arch'}"
+            )
             self._table.not_judged[why] += 1
             return
         self._table.judged += 1
@@ -360,8 +385,12 @@ class _Rows:
         if kernel is None:
             others = registry.other_archs(listed, name, arch)
             where = f"; it is a kernel of {', '.join(others)}" if others else ""
-            message = f"AITER has no kernel `{name}` for {arch}{where}: tune {self._shape(row)} again, or remove the row"
-            self._report("not-registered", Severity.ERROR, message, column, (Related(f"looked up in {listed.path}", None),))
+            message = (
+                f"AITER has no kernel `{name}` for {arch}{where}: tune {self._shape(row)} again, or remove the row"
+            )
+            self._report(
+                "not-registered", Severity.ERROR, message, column, (Related(f"looked up in {listed.path}", None),)
+            )
             return
         number_column = next((one for one in _NUMBERS if one in self._at), "")
         text = self._cell(row, number_column)
@@ -375,7 +404,9 @@ class _Rows:
         other = next((one for one, kernel in kernels.items() if number in kernel.numbers), None)
         own = " or ".join(map(str, sorted(kernels[name].numbers)))
         what = f"is `{other}`" if other else "is no kernel"
-        message = f"AITER takes this kernel by its number, and {number} {what}; `{name}` is {own}: write that, or tune again"
+        message = (
+            f"AITER takes this kernel by its number, and {number} {what}; `{name}` is {own}: write that, or tune again"
+        )
         self._report("kernel-number", Severity.ERROR, message, column, (Related(f"looked up in {listed.path}", None),))
 
     def _shape(self, row: Sequence[str]) -> str:
@@ -384,15 +415,15 @@ class _Rows:
 
     def _gemm(self, row: Sequence[str]) -> ImportedRecord | None:
         """Return what a row says, or None, and report why it says nothing."""
-        record = None
         if self._is_untimed(row):
             return None
-        with _reported(self):
+        try:
             record = read_record(row, self._columns, self._of_table())
-        if record is None:
+        except UnusableRowError as error:
+            self._unusable(error)
             return None
         if why := beyond_peak(record) or _beyond_bandwidth(record):
-            self._report("peak", Severity.ERROR, f"{why}: measure it again", "us")
+            self._report("peak", Severity.ERROR, f"{why}: measure it again, or correct the part", "us")
         others = tuple(row[at] for at in self._keys if self._names[at] not in ("M", "m"))
         self._sizes[others].append((record.sizes["M"], record.time_us, self._reader.line_num - 1, self._lines.last))
         return record
@@ -409,34 +440,39 @@ class _Rows:
         return next((one for one in ("a8w8", "a4w4", "bf16") if one in name), "")
 
     def _computable(self, record: ImportedRecord, arch: str) -> None:
-        found = refusal(record)
-        depth = 0
         listed = list_of(record.instance)
-        if found is None and listed is not None and listed.log2 and self._registry is not None:
-            kernels = self._registry.kernels(listed, record.instance, arch)
-            if kernels is not None and record.instance in kernels:
-                depth = tile_depth(kernels[record.instance].fields)
+        kernel = None
+        if listed is not None and self._registry is not None:
+            kernel = (self._registry.kernels(listed, record.instance, arch) or {}).get(record.instance)
+        depth = tile_depth(kernel.fields) if kernel is not None and listed is not None and listed.log2 else 0
         slices = 2 ** _split(record)
-        if found is not None:
+        tiles = -(-record.sizes["K"] // depth) if depth else slices
+        if (found := refusal(record)) is not None:
             code, reason = found
-            column = "split" if code == "split" else "K"
-            self._report(code, Severity.ERROR, f"`{record.instance}` computes nothing: {reason}; tune again", column)
-        elif depth and -(-record.sizes["K"] // depth) < slices:
-            tiles = -(-record.sizes["K"] // depth)
+            message = f"`{record.instance}` computes nothing: {reason}; tune again"
+            self._report(code, Severity.ERROR, message, "split" if code == "split" else "K")
+        elif tiles < slices:
             message = f"K = {record.sizes['K']} has {tiles} tiles of {depth}, too few for {slices} slices: lower splitK"
             self._report("split", Severity.WARNING, message, "split")
-        elif record.parameters:
+        elif record.parameters and kernel is not None:
             start, end = cell_bounds(self._lines.last, self._at["name"])
-            self._audit.offer(SampledRow(_place(self._table, self._reader.line_num - 1, start, end), record))
+            place = _place(self._table, self._reader.line_num - 1, start, end)
+            fields = {name: tuple(one) if isinstance(one, list) else one for name, one in kernel.fields.items()}
+            self._audit.offer(SampledRow(place, record, fields))
+
+    def _unusable(self, error: UnusableRowError) -> None:
+        self._report("row", Severity.ERROR, f"{error}: correct it, or tune again", error.column)
 
     def _moe(self, row: Sequence[str]) -> None:
         cells = {name: self._cell(row, name) for name in (*_MOE, "us") if name in self._at}
-        with _reported(self):
+        try:
             for name in _MOE:
                 if name != "topk":  # -1 stands for any
                     whole_number(cells, name, 1, 2**31 - 1)
             if "us" in cells and not self._is_untimed(row):
                 read_time_us(cells["us"])
+        except UnusableRowError as error:
+            self._unusable(error)
 
     def _error_ratio(self, row: Sequence[str]) -> None:
         for name, most in ERROR_RATIOS.items():
@@ -448,7 +484,9 @@ class _Rows:
             except ValueError:
                 ratio = -1.0
             if not 0 <= ratio <= 1:
-                self._report("row", Severity.ERROR, f"{name} is `{shown(text)}`, no share from 0 to 1: tune again", name)
+                self._report(
+                    "row", Severity.ERROR, f"{name} is `{shown(text)}`, no share from 0 to 1: tune again", name
+                )
             elif ratio > most:
                 message = f"{ratio:.1%} of the elements were wrong, and AITER's tuner accepts {most:.0%}: tune again"
                 self._report("error-ratio", Severity.WARNING, message, name)
@@ -486,24 +524,6 @@ class _Rows:
                 if best is None or time_us < best[1]:
                     best = one
 
-    def unusable(self, error: UnusableRowError) -> None:
-        """Report a cell that says nothing."""
-        self._report("row", Severity.ERROR, f"{error}: correct it, or tune again", error.column)
-
-
-class _reported:  # noqa: N801  # a context manager
-    def __init__(self, rows: _Rows) -> None:
-        self._rows = rows
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: Any) -> bool:
-        if isinstance(error, UnusableRowError):
-            self._rows.unusable(error)
-            return True
-        return False
-
 
 def _plain(cell: str) -> str:
     return cell.strip().removesuffix(".0")
@@ -529,4 +549,6 @@ def _beyond_bandwidth(record: ImportedRecord) -> str:
     rate = moved / record.time_us / 1e6
     if rate <= bandwidth:
         return ""
-    return f"{record.time_us:g} µs would be {rate:.1f} TB/s beyond the cache, of which {record.device} has {bandwidth:g}"
+    return (
+        f"{record.time_us:g} µs would be {rate:.1f} TB/s beyond the cache, of which {record.device} has {bandwidth:g}"
+    )

@@ -82,7 +82,8 @@ LISTS: tuple[KernelList, ...] = (
     KernelList("moe_ck2stages_gemm", _MOE, log2=False),
     KernelList("_ZN5aiter", "hsa", log2=False),
 )
-"""The first one whose prefix fits counts. Kernels of FlyDSL, Triton, torch, hipBLASLt and opus_moe are in no list, or are named by rules in code."""
+"""The first one whose prefix fits counts. Kernels of FlyDSL, Triton, torch, hipBLASLt and opus_moe are in no list, or
+are named by rules in code."""
 
 _MOE_NAME = re.compile(
     r"moe_ck2stages_gemm(?P<stage>[12])_\d+(?:x\d+)*_\d+x\d+_[A-Za-z0-9]+_v\d_Nswizzle(?P<swizzle>[01])_Quant(?P<quant>\d+)"

@@ -2,8 +2,8 @@
 
 Others' modules are never run: this walks their syntax tree. It knows numbers, text, containers, classes and functions
 of the module, and the methods and built-ins named here; there is no way from these to files, processes or Python's own
-objects. Steps and sizes are bounded. A statement that needs anything else is left out, with every name that it mentions:
-what depends on them is unknown, never wrong.
+objects. Steps and sizes are bounded. A statement that needs anything else is left out, with every name that it
+mentions: what depends on them is unknown, never wrong.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import Any
 STEPS = 20_000_000
 """Most nodes of a module's syntax tree that are evaluated."""
 
-MOST_ITEMS = 200_000
+MOST_ITEMS = 50_000
 _MOST_BITS = 4096
 _DEEPEST = 40
 _LONGEST_SEPARATOR = 100
+_MOST_ZIPPED = 100
 
 
 class UnknownValueError(ValueError):
@@ -85,11 +86,15 @@ class Record:
         function = self.kind.functions.get(name)
         if function is None:
             raise UnknownValueError(f"{self.kind.name} has no {name}")
-        return function(self) if name in self.kind.properties else lambda *given, **named: function(self, *given, **named)
+        return (
+            function(self) if name in self.kind.properties else lambda *given, **named: function(self, *given, **named)
+        )
 
 
 _METHODS: Mapping[type, frozenset[str]] = {
-    str: frozenset({"join", "lower", "upper", "startswith", "endswith", "split", "strip", "removeprefix", "removesuffix"}),
+    str: frozenset(
+        {"join", "lower", "upper", "startswith", "endswith", "split", "strip", "removeprefix", "removesuffix"}
+    ),
     dict: frozenset({"items", "keys", "values", "get", "update", "setdefault", "copy", "pop"}),
     list: frozenset({"append", "extend", "insert", "index", "copy", "sort", "pop"}),
     tuple: frozenset({"index", "count"}),
@@ -129,16 +134,17 @@ Scope = MutableMapping[str, Any]
 Modules = Mapping[str, Mapping[str, Any]]
 
 
-def evaluate_lists(text: str, modules: Modules) -> Mapping[str, Any]:
+def evaluate_lists(text: str, modules: Modules, steps: int = STEPS) -> Mapping[str, Any]:
     """Return the values of a module's names, of those that can be known. Raises UnknownValueError for no Python.
 
     `modules` are those that it may import, by their names' last parts, with the values that it may import from them.
+    At most so many `steps` are taken, each a node of the syntax tree.
     """
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UnknownValueError(f"it is no Python: {error}") from None
-    return _Evaluator(modules).module(tree)
+    return _Evaluator(modules, steps).module(tree)
 
 
 def _copied(value: Any) -> Any:
@@ -187,10 +193,27 @@ def _range(*bounds: int) -> range:
     return found
 
 
+def _zip(*given: Any, strict: bool = False) -> Any:
+    if len(given) > _MOST_ZIPPED:
+        raise UnknownValueError("too many values are zipped")
+    return zip(*given, strict=strict)
+
+
+def _plain_text(value: Any = "") -> str:
+    if not isinstance(value, str | int | float | None):
+        raise UnknownValueError("only plain values are written as text")
+    return str(value)
+
+
 _BUILTINS: Mapping[str, Any] = {
-    **{one.__name__: one for one in (str, int, float, bool, list, dict, tuple, set, frozenset, len, min, max, abs, sum)},
-    **{one.__name__: one for one in (enumerate, zip, map, sorted, any, all, next, iter, reversed, filter, round)},
-    **{"range": _range, "getattr": _attribute, "setattr": _set_attribute, "vars": _variables},
+    **{one.__name__: one for one in (int, float, bool, list, dict, tuple, set, frozenset, len, min, max, abs, sum)},
+    **{one.__name__: one for one in (enumerate, map, sorted, any, all, next, iter, reversed, filter, round)},
+    "str": _plain_text,
+    "zip": _zip,
+    "range": _range,
+    "getattr": _attribute,
+    "setattr": _set_attribute,
+    "vars": _variables,
 }
 _LIBRARY: Modules = {
     "dataclasses": {"dataclass": None, "field": _field, "replace": _replaced},
@@ -215,7 +238,7 @@ class _Module(Mapping[str, Any]):
 @dataclass(slots=True)
 class _Evaluator:
     modules: Modules
-    steps: int = 0
+    steps: int
     depth: int = 0
     values: dict[str, Any] = field(default_factory=dict)
 
@@ -239,8 +262,8 @@ class _Evaluator:
             self.run(one, scope)
 
     def value(self, node: ast.expr, scope: Scope) -> Any:
-        self.steps += 1
-        if self.steps > STEPS:
+        self.steps -= 1
+        if self.steps < 0:
             raise UnknownValueError("it takes too long")
         evaluate = _EXPRESSIONS.get(type(node))
         if evaluate is None:
@@ -406,11 +429,12 @@ def _augmented(self: _Evaluator, node: ast.AugAssign, scope: Scope) -> None:
     self.assign(node.target, _operated(node.op, self.value(load, scope), self.value(node.value, scope)), scope)
 
 
-def _raise(kind: type[Exception]) -> Callable[[_Evaluator, Any, Scope], None]:
-    def run(_: _Evaluator, node: Any, scope: Scope) -> None:
-        raise kind
+def _break(_self: _Evaluator, _node: ast.Break, _scope: Scope) -> None:
+    raise _Break
 
-    return run
+
+def _continue(_self: _Evaluator, _node: ast.Continue, _scope: Scope) -> None:
+    raise _Continue
 
 
 def _return(self: _Evaluator, node: ast.Return, scope: Scope) -> None:
@@ -474,7 +498,7 @@ def _joined(self: _Evaluator, node: ast.JoinedStr, scope: Scope) -> str:
         if isinstance(one, ast.FormattedValue):
             if one.format_spec is not None or one.conversion != -1:
                 raise UnknownValueError(f"line {one.lineno} has a format")
-            parts.append(str(self.value(one.value, scope)))
+            parts.append(_plain_text(self.value(one.value, scope)))
         else:
             parts.append(str(self.value(one, scope)))
     return "".join(parts)
@@ -506,7 +530,7 @@ def _subscript(self: _Evaluator, node: ast.Subscript, scope: Scope) -> Any:
         raise UnknownValueError(f"line {node.lineno} takes a part of an unknown value")
     if isinstance(node.slice, ast.Slice):
         bounds = (node.slice.lower, node.slice.upper, node.slice.step)
-        return value[slice(*(None if one is None else self.value(one, scope) for one in bounds))]  # type: ignore[index]
+        return value[slice(*(None if one is None else self.value(one, scope) for one in bounds))]
     return value[self.value(node.slice, scope)]
 
 
@@ -531,8 +555,8 @@ _STATEMENTS: Mapping[type[ast.stmt], Callable[[_Evaluator, Any, Scope], None]] =
     ast.While: _while,
     ast.AugAssign: _augmented,
     ast.Return: _return,
-    ast.Break: _raise(_Break),
-    ast.Continue: _raise(_Continue),
+    ast.Break: _break,
+    ast.Continue: _continue,
     ast.Pass: lambda _self, _node, _scope: None,
     ast.Expr: lambda self, node, scope: self.value(node.value, scope),
     ast.If: lambda self, node, scope: self.body(node.body if self.value(node.test, scope) else node.orelse, scope),
@@ -556,11 +580,11 @@ _EXPRESSIONS: Mapping[type[ast.expr], Callable[[_Evaluator, Any, Scope], Any]] =
     ast.Tuple: lambda self, node, scope: tuple(_items(self, node.elts, scope)),
     ast.Set: lambda self, node, scope: set(_items(self, node.elts, scope)),
     ast.Attribute: lambda self, node, scope: _attribute(self.value(node.value, scope), node.attr),
-    ast.BinOp: lambda self, node, scope: _operated(node.op, self.value(node.left, scope), self.value(node.right, scope)),
-    ast.UnaryOp: lambda self, node, scope: _UNARY[type(node.op)](self.value(node.operand, scope)),
-    ast.IfExp: lambda self, node, scope: self.value(
-        node.body if self.value(node.test, scope) else node.orelse, scope
+    ast.BinOp: lambda self, node, scope: _operated(
+        node.op, self.value(node.left, scope), self.value(node.right, scope)
     ),
+    ast.UnaryOp: lambda self, node, scope: _UNARY[type(node.op)](self.value(node.operand, scope)),
+    ast.IfExp: lambda self, node, scope: self.value(node.body if self.value(node.test, scope) else node.orelse, scope),
     ast.ListComp: _comprehension(list),
     ast.SetComp: _comprehension(set),
     ast.GeneratorExp: _comprehension(list),

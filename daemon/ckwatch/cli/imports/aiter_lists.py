@@ -10,7 +10,6 @@ import ast
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ckwatch.checks.aiter_instances import (
     CK_NAMES,
