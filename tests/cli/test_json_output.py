@@ -323,6 +323,13 @@ def test_imports(small: Path, reader: Reader, tmp_path: Path, monkeypatch: pytes
     assert reader.seen == {"ImportedInstances", "ImportedTemplate", "ImportedKernels"}
 
 
+def test_audited_tables(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("gfx,cu_num,M,N,K,us,kernelName\ngfx942,304,1,2,3,-1,native\n")
+    reader.run("audit", "t.csv", status=1)
+    assert reader.seen == {"AuditedTables"}
+
+
 def test_imported_timings(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = TimingClient(tmp_path, A)
     reader.dependencies["connected"] = connecting_to(made)

@@ -450,7 +450,8 @@ class _Rows:
         if (found := refusal(record)) is not None:
             code, reason = found
             message = f"`{record.instance}` computes nothing: {reason}; tune again"
-            self._report(code, Severity.ERROR, message, "split" if code == "split" else "K")
+            size = reason[0] if reason[1:4] == " = " and reason[0] in self._columns else "K"
+            self._report(code, Severity.ERROR, message, "split" if code == "split" else size)
         elif tiles < slices:
             message = f"K = {record.sizes['K']} has {tiles} tiles of {depth}, too few for {slices} slices: lower splitK"
             self._report("split", Severity.WARNING, message, "split")
