@@ -229,6 +229,31 @@ def test_an_arch_that_the_compiler_does_not_have(log: str) -> None:
     assert (found.span, found.message.partition(";")[0]) == (named, "this clang does not compile for gfx1251")
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            "1:15: error: cannot initialize a variable of type 'int32x2_t' (aka 'd2_t') with an rvalue of type 'unsigned int __attribute__((ext_vector_type(2)))' (vector of 2 'unsigned int' values)",
+            "`__builtin_amdgcn_raw_buffer_load_b64` of this clang has other vectors than /opt/ck/x.hpp gives it; those of clang up to 22 convert",
+        ),
+        (
+            "2:7: error: use of undeclared identifier '__builtin_amdgcn_raw_buffer_load_b64'",
+            "this clang has no `__builtin_amdgcn_raw_buffer_load_b64`, which /opt/ck/x.hpp calls: a newer one does",
+        ),
+        ("1:15: error: cannot initialize a variable of type 'int' with an lvalue of type 'S'", None),
+    ],
+)
+def test_builtins_that_a_header_has_from_another_clang(error: str, message: str | None) -> None:
+    (found,) = diagnose(
+        parse_clang_log(f"In file included from /ws/x.hip:1:\n/opt/ck/x.hpp:{error}"),
+        unit=unit_of("#include <x.hpp>\n"),
+        source_path="/ws/x.hip",
+        source_map=mapped("#include <x.hpp>\n"),
+        read_line=lambda _, line: ("int32x2_t v =", "  __builtin_amdgcn_raw_buffer_load_b64(r, o, 0, 0);")[line],
+    )
+    assert found.message == (message or error.partition("error: ")[2])
+
+
 def test_a_crash_is_told_beside_errors() -> None:
     log = "/ws/x.hip:1:5: error: bad\nclang++: error: unable to execute command: Segmentation fault\nclang++: error: clang frontend command failed due to signal"
     found = diagnose(

@@ -1,8 +1,8 @@
 """CK Tile's headers of 1.2.0, changed as rocm-libraries has changed them for ROCm 7.14 and later.
 
 Not those headers themselves: they cannot be installed here. What is changed is what a GEMM meets of it: the parameters of
-`UniversalGemmPipelineProblem` and `CShuffleEpilogueProblem`, pipelines (Mem and CompV3) that find out themselves what
-their last rounds are, and a kernel that makes windows one by one.
+`UniversalGemmPipelineProblem` and `CShuffleEpilogueProblem`, pipelines that find out themselves what their last rounds
+are, those with two buffers in LDS that get them as one, and a kernel that makes windows one by one.
 """
 
 from __future__ import annotations
@@ -45,6 +45,23 @@ _WINDOWS = """
     }
 """
 
+_ONE_BUFFER = (
+    (r"(void\* (?:__restrict__ )?)p_smem_0,\s*void\* (?:__restrict__ )?p_smem_1", r"\1p_smem"),
+    (r"GetABLdsTensorViews\(p_smem_0\)", "GetABLdsTensorViews(p_smem)"),
+    (
+        r"GetABLdsTensorViews\(p_smem_1\)",
+        "GetABLdsTensorViews(static_cast<char*>(p_smem) + Policy::template GetSmemSize<Problem>())",
+    ),
+    (r"return (Policy::template GetSmemSize<Problem>\(\));", r"return 2 * \1;"),
+    (r"p_smem_0,\s*p_smem_1", "p_smem"),
+)
+_ON_DEVICE = (r"CK_TILE_HOST (static constexpr (?:bool|TailNumber))", r"CK_TILE_HOST_DEVICE \1")
+_IN_HEADER: dict[str, tuple[tuple[str, str], ...]] = {
+    "comp_v4": _ONE_BUFFER,
+    "comp_v6": (_ON_DEVICE, (r" +concat\('x', TailNum\),\n", ""), (r",\n +concat\('_', HasHotLoop\)", "")),
+    "comp_async": (_ON_DEVICE, *_ONE_BUFFER),
+}
+
 _CHANGES: dict[str, tuple[tuple[str, str], ...]] = {
     f"{_GEMM}pipeline/gemm_pipeline_problem.hpp": (
         (
@@ -69,12 +86,13 @@ _CHANGES: dict[str, tuple[tuple[str, str], ...]] = {
     **{
         f"{_GEMM}pipeline/gemm_pipeline_ag_bg_cr_{name}.hpp": (
             (r"static constexpr (?:bool HasHotLoop|auto TailNum) *=\s*Problem::\w+;", ""),
+            *_IN_HEADER.get(name, ()),
             (
                 r"(?s)return PipelineImpl<Scheduler>\{\}\.template operator\(\)<HasHotLoop, TailNum>\((.*?)\);",
                 _RUN,
             ),
         )
-        for name in ("mem", "comp_v3")
+        for name in ("mem", "comp_v3", "comp_v4", "comp_v5", "comp_v6", "comp_async")
     },
     "ck_tile/ops/epilogue/cshuffle_epilogue.hpp": (
         (r" +memory_operation_enum MemoryOperation_,\n", ""),

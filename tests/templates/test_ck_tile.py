@@ -128,7 +128,7 @@ def test_it_is_right_with_headers_changed_as_those_of_rocm_7_14(
     assert toolchain.ck_tile is not None
     headers = changed_copy(toolchain.ck_tile.folder, tmp_path / "include")
     known = SearchedHeaders((str(headers),))
-    gone = ("gemm-tails", "cshuffle-memory-operation", "gemm-tensor-views")
+    gone = ("gemm-tails", "cshuffle-memory-operation", "gemm-tensor-views", "gemm-second-lds")
     asked = [name for name in FEATURES if name.startswith(("gemm", "cshuffle"))]
     assert [name for name in asked if not known.feature(name).has] == list(gone)
     lines = "".join(f"{name} = {toml_value(value)}\n" for name, value in PARAMETERS.items())

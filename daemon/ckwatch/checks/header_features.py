@@ -14,6 +14,7 @@ from ckwatch.checks.rules.instances import RenderedInstance, rendered_instances
 from ckwatch.headers.features import (
     ANCHORS,
     ARCH_HEADERS,
+    NEEDED_OF_HIP,
     lacking_arch,
     lacking_header,
     lacking_parameters,
@@ -39,7 +40,7 @@ def lacking_features(unit: Unit, rendered: Rendered, headers: SearchedHeaders) -
 
 
 def _lacking(unit: Unit, rendered: Rendered, headers: SearchedHeaders) -> Iterator[Diagnostic]:
-    included = [name for _, _, name, _ in sure_includes(rendered.text) if library_of(name) in ANCHORS]
+    included = [name for _, _, name, _ in sure_includes(rendered.text) if library_of(name) in ARCH_HEADERS]
     own = SearchedHeaders((*rendered.folders, *folders_of([unit.kernel.path])))
     template = unit.kernel.template_span
     for library in dict.fromkeys(map(library_of, included)):
@@ -50,6 +51,7 @@ def _lacking(unit: Unit, rendered: Rendered, headers: SearchedHeaders) -> Iterat
             if sentence:
                 place = unit.kernel.arch_spans.get(unit.arch, template)
                 yield _error(unit, "ck-arch", f"{sentence}. Templates without its headers compile.", place)
+    yield from _lacking_names(unit, rendered, included, headers)
     for name in included:
         folder = headers.folder_of(ANCHORS[library_of(name)])
         if folder is not None and own.folder_of(name) is None and headers.text(name) is None:
@@ -65,6 +67,31 @@ def _lacking(unit: Unit, rendered: Rendered, headers: SearchedHeaders) -> Iterat
         sentence = _lacking_parameter(emitted, headers)
         if sentence:
             yield _error(unit, "ck-feature", sentence, template)
+
+
+def _lacking_names(
+    unit: Unit, rendered: Rendered, included: list[str], headers: SearchedHeaders
+) -> Iterator[Diagnostic]:
+    """The names of HIP that a header uses, and neither HIP's headers nor the text define."""
+    for name, (header, feature) in NEEDED_OF_HIP.items():
+        answer = headers.feature(feature)
+        if answer.has or re.search(rf"#\s*define\s+{name}\b", rendered.text) or not _reads(included, header, headers):
+            continue
+        text = headers.text(header)
+        if text is not None and text.mentions(name):
+            yield _error(unit, "ck-feature", f"{header} uses `{name}`, and {answer.lacking}", unit.kernel.template_span)
+
+
+def _reads(included: list[str], header: str, headers: SearchedHeaders) -> bool:
+    """Return True if one of the headers `included` is `header`, or includes it in turn."""
+    known = dict.fromkeys(included)
+    for name in (waiting := list(known)):
+        text = headers.text(name)
+        for _, _, one, _ in () if text is None else sure_includes(text.text):
+            if one not in known:
+                known[one] = None
+                waiting.append(one)
+    return header in known
 
 
 def _lacking_parameter(emitted: RenderedInstance, headers: SearchedHeaders) -> str:

@@ -201,8 +201,8 @@ class BuildTools:
 
     @property
     def header_folders(self) -> tuple[Path, ...]:
-        """Those of the compiler's libraries."""
-        return () if self.compiler is None else self.compiler.toolchain.include_folders
+        """Those of the compiler's libraries, and HIP's."""
+        return () if self.compiler is None else self.compiler.toolchain.feature_folders
 
     def searched_for_headers(
         self, workspace: Workspace, header_folders: tuple[Path, ...] | None = None

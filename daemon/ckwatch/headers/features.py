@@ -19,8 +19,10 @@ OLDER = "Composable Kernel 1.2.0 of ROCm 7.2, and not in rocm-libraries since"
 NEWEST = "Composable Kernel of rocm-libraries"
 AS_OF_10_1 = "Composable Kernel of ROCm 10.1"
 
-ANCHORS: Mapping[str, str] = {"ck": "ck/ck.hpp", "ck_tile": "ck_tile/core.hpp"}
-"""A header by which a library is known to be there, by the first folder in the names of its headers."""
+ANCHORS: Mapping[str, str] = {"ck": "ck/ck.hpp", "ck_tile": "ck_tile/core.hpp", "amd_detail": "hip_runtime.h"}
+"""A header by which a library is known to be there, by the first folder in the names of its headers. HIP's are named as
+they lie in its own folder: in the one around it may be another Composable Kernel than the compiler reads.
+"""
 
 ARCH_HEADERS: Mapping[str, str] = {"ck": "ck/ck.hpp", "ck_tile": "ck_tile/core/config.hpp"}
 """The headers that make settings of an arch's macro: without them an arch has no matrix instructions and no buffers."""
@@ -133,9 +135,22 @@ FEATURES: Mapping[str, Feature] = {
             ("qr_async_trload", "QRKSVSAsyncTrload", CK_1_2),
         )
     },
+    "llvm-bf16": Feature("ck_tile/core/config.hpp", word="CK_TILE_USE_LLVM_BUILTIN_BF16"),
+    "hip-ocp-types": Feature(
+        "amd_detail/amd_hip_ocp_types.h", word="__amd_fp8_storage_t", since="HIP of ROCm 7.2 and later"
+    ),
+    "hip-internal": Feature("amd_detail/host_defines.h", word="__hip_internal", since="HIP of ROCm 5.7 and later"),
+    "hip-assert": Feature("amd_detail/amd_device_functions.h", word="hip_assert", since="HIP of ROCm 6.4 and later"),
     "tf32": Feature("ck/utility/data_type.hpp", word="tf32_t"),
 }
 """Features that templates may ask for. A name is about the CK Tile where its header is of `ck_tile/`."""
+
+
+NEEDED_OF_HIP: Mapping[str, tuple[str, str]] = {
+    "__hip_internal": ("ck/utility/amd_ck_fp8.hpp", "hip-internal"),
+    "__hip_assert": ("ck/utility/amd_ck_fp8.hpp", "hip-assert"),
+}
+"""Names of HIP that a header of Composable Kernel uses, that header, and the feature of headers that have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +191,8 @@ def library_of(header: str) -> str:
 def lacking_header(header: str, folder: str, since: str = "") -> str:
     """The sentence for a header that Composable Kernel in `folder` does not have."""
     known = since or _HEADERS_SINCE.get(header, "")
-    return f"Composable Kernel in {folder} has no {header}" + (f"; {_has_it(known)}" if known else "")
+    library = "HIP" if library_of(header) == "amd_detail" else "Composable Kernel"
+    return f"{library} in {folder} has no {header}" + (f"; {_has_it(known)}" if known else "")
 
 
 def lacking_parameters(

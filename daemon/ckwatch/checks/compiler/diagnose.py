@@ -23,6 +23,7 @@ from ckwatch.checks.ck_findings import CkFinding, find_ck_finding
 from ckwatch.checks.ck_parameters import InstanceParameters
 from ckwatch.checks.clang_output import TRANSIENT_KINDS, ClangMessage, ClangSeverity, MessageKind, transient_kind
 from ckwatch.checks.compiler import locate
+from ckwatch.checks.compiler.clang_builtins import of_other_clang
 from ckwatch.checks.compiler.clarify import as_unterminated, clarified, with_brace, with_column
 from ckwatch.checks.compiler.fixes import flag_fixes, parameter_fixes, text_fixes
 from ckwatch.checks.compiler.joining import (
@@ -310,7 +311,8 @@ def _worded_for_hip(message: ClangMessage, sources: Sources) -> str | None:
     if missing is not None:
         advice = header_advice(missing["name"], sources.has_library)
         return None if advice is None else f"{message.text}: {advice}"
-    return under_fast_math(message, (flag.text for flag in sources.inputs.flags))
+    flags = (flag.text for flag in sources.inputs.flags)
+    return of_other_clang(message, sources) or under_fast_math(message, flags)
 
 
 def _of_finding(

@@ -117,6 +117,11 @@ class Toolchain:
         return tuple(dict.fromkeys((*kernels, *([] if self.libraries is None else [self.libraries]))))
 
     @property
+    def feature_folders(self) -> tuple[Path, ...]:
+        """The folders that are searched for features: `include_folders`, and HIP's own, not the one that it shares."""
+        return (*self.include_folders, self.hip_include / "hip")
+
+    @property
     def roots(self) -> Mapping[str, Path]:
         """Named folders by which stored paths are kept short and movable; the most specific comes first."""
         named = {"ck": self.ck, "ck_tile": self.ck_tile}

@@ -71,6 +71,8 @@ class NvccToolchain:
         """CUTLASS's headers; nvcc knows its own."""
         return () if self.cutlass is None else (self.cutlass.folder,)
 
+    feature_folders = include_folders
+
     @property
     def roots(self) -> Mapping[str, Path]:
         """The workspace's folder, where there is one."""

@@ -96,7 +96,7 @@ class OtherToolchains:
         `force`: although the store has the result; `awaited`: compilers make way for nothing. Raises CkwatchError when
         the host cannot.
         """
-        folders = compiler.toolchain.include_folders
+        folders = compiler.toolchain.feature_folders
         render = await self._renders.outcome(key, unit, overlays, options, header_folders=folders)
         text = render.rendered
         if text is None or not render.ok:
