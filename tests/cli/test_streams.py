@@ -25,6 +25,7 @@ COMMANDS = {
     "build": ["build"],
     "bench": ["bench", "--devices"],
     "verify": ["verify"],
+    "judge": ["judge", UNIT, "--against", UNIT],
     "upgrade": ["upgrade", "--to", "nowhere"],
     "history": ["history", UNIT],
     "compare": ["compare", UNIT, "previous"],
@@ -63,6 +64,7 @@ SILENT = {
     "rank": "there is no such shape",
     "profile": "it is not built",
     "tune": "it has no shape",
+    "judge": "it is judged against itself",
     "upgrade": "there is no such toolchain",
 }
 """Commands that say in this workspace on stderr why they print nothing."""
