@@ -1,4 +1,4 @@
-"""What a shared object asks of the host beside HIP, by the names that it takes from libraries: no kernel needs to read
+"""Calls of a shared object to the host beside HIP, by the names that it takes from libraries: no kernel needs to read
 files or the environment, to look for other code, to start something, or to know the time.
 
 These are names alone. Code that makes system calls by itself, or has a library's code in itself, does not show.
@@ -45,8 +45,8 @@ _USES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 def host_findings(artifact: bytes) -> tuple[EmulatedFinding, ...]:
-    """What a judge has to know of the host's code of a shared object; nothing of a damaged one, which cannot be loaded
-    either."""
+    """Return what a judge has to know of the host's code of a shared object; nothing of a damaged one, which cannot be
+    loaded either."""
     try:
         names, libraries = elf.imported_symbols(artifact), elf.needed_libraries(artifact)
     except elf.ElfError:

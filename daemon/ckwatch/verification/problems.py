@@ -452,7 +452,7 @@ def drawn_trials(unit: Unit, seed: int, depth: VerificationDepth = VerificationD
 
 SEED_BITS = 48
 OWN_SHAPE = "shape "
-"""How the names of problems begin that are shapes of the kernel file."""
+"""The beginning of the names of problems that are shapes of the kernel file."""
 
 JUDGED_HINT = "the reference's kernel file says by [operation.limits] which sizes there are"
 

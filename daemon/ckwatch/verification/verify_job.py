@@ -246,7 +246,7 @@ class _Verifier:
         return problem, findings, self._mistake
 
     def _left_out(self, trial: Trial, function: _Function, inputs: Mapping[str, Storage], done: _Launched) -> str:
-        """How much less than before a launch with the same inputs executes, twice in a row; else empty."""
+        """Return how much less than before a launch with the same inputs executes, twice in a row; else empty."""
         self._executed.setdefault(trial.name, done.executed)
         before = self._executed.get(trial.again, 0)
         if not trial.again or done.executed >= LEAST_REPEATED * before:

@@ -195,7 +195,8 @@ class VerifyRunner:
         problem = why_not_emulated(unit.unit)
         if problem:
             raise CkwatchError(problem)
-        checks, limit = self.settings.checks, self.settings.instruction_limit
+        checks = self.settings.checks or any(trial.seed is not None for trial in trials)
+        limit = self.settings.instruction_limit
         subject = unit.unit if reference is None else subject_of(unit.unit, reference)
         found = replace(await self._executed(subject, result, trials, checks, limit), depth=None)
         if not found.findings:
