@@ -93,8 +93,8 @@ class TimingClient:
         *patterns: str,
         shapes: Iterable[str] | None,
         device: str | None,
-        force: bool,
-        flush_instructions: bool,
+        force: bool = False,
+        flush_instructions: bool = False,
     ) -> AsyncIterator[AsyncIterator[BenchLine]]:
         self._ask("bench", patterns, shapes, device, force, *["flush"] * flush_instructions)
 
@@ -110,9 +110,14 @@ class TimingClient:
 
     @asynccontextmanager
     async def verifying(
-        self, *patterns: str, shapes: Sequence[str], force: bool
+        self,
+        *patterns: str,
+        shapes: Sequence[str] = (),
+        force: bool = False,
+        against: str | None = None,
+        seed: int | None = None,
     ) -> AsyncIterator[AsyncIterator[VerifyLine]]:
-        self._ask("verify", patterns, *shapes, force)
+        self._ask("verify", patterns, *shapes, *((force,) if against is None else (against, seed)))
 
         async def lines() -> AsyncIterator[VerifyLine]:
             yield VerifyLine(event="start", units=len(self.there))

@@ -270,6 +270,22 @@ def test_verifications(reader: Reader, tmp_path: Path, monkeypatch: pytest.Monke
     assert reader.seen == {"StartingDescription", "VerifyStarted", "VerifyStage", "VerifiedUnit", "VerifySummary"}
 
 
+def test_judgements(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = TimingClient(tmp_path, A, B)
+    reader.dependencies["connected"] = connecting_to(client)
+    monkeypatch.chdir(tmp_path)
+    found = verification_of(finding_of())
+    client.verified = (
+        VerifyLine(event="stage", unit=A, text="verifying ragged"),
+        VerifyLine(event="unit", unit=A, outcome="built", result=unit_verification(found, A)),
+        VerifyLine(event="unit", unit=B, outcome="built", result=unit_verification(verification_of(), B)),
+    )
+    *_, verdict = reader.run("judge", A, "--against", B, "--seed", "5", status=1)
+    assert client.asked[-1] == ("verify", (A, B), B, 5)
+    assert (verdict["verdict"], verdict["reasons"][0]["code"]) == ("refused", "verify/out-of-bounds-read")
+    assert reader.seen == {"JudgeStarted", "JudgeStage", "JudgedKernel"}
+
+
 def test_upgrades(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = TimingClient(tmp_path, A, B)
     reader.dependencies["connected"] = connecting_to(client)

@@ -25,6 +25,7 @@ COMMANDS = {
     "build": ["build"],
     "bench": ["bench", "--devices"],
     "verify": ["verify"],
+    "judge": ["judge", UNIT, "--against", UNIT],
     "upgrade": ["upgrade", "--to", "nowhere"],
     "ci": ["ci", "--no-build"],
     "history": ["history", UNIT],
@@ -65,6 +66,7 @@ SILENT = {
     "rank": "there is no such shape",
     "profile": "it is not built",
     "tune": "it has no shape",
+    "judge": "it is judged against itself",
     "upgrade": "there is no such toolchain",
     "ci": "it is not in a repository",
 }

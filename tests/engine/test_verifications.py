@@ -377,3 +377,25 @@ def test_a_kept_verification_is_that_of_its_key() -> None:
     assert "seconds" not in json.dumps(json.loads(content.partition(b"\n")[2]))
     assert not [name for name in VerifyJob.__dataclass_fields__ if name.endswith("_us")]
     assert MACROS
+
+
+async def test_units_are_judged_on_what_is_drawn_by_what_one_of_them_says(bench: Bench) -> None:
+    with_settings(bench, OFF + "checks = false\n")
+
+    async def judged(daemon: Daemon, *patterns: str, **how: object) -> list[VerifyLine]:
+        async with daemon.verifications.verify(patterns, **how) as lines:  # type: ignore[arg-type]
+            return [line async for line in lines if line.result is not None]
+
+    shapes = {"own": {"M": 96, "N": 64, "K": 64}}
+    bench.write("other.kernel.toml", gemm_kernel("k.hip.j2", {"one": {"Tile": 1}}, shapes=shapes))
+    async with bench.open() as daemon, following(daemon) as seen:
+        lines = await judged(daemon, "k/one", "other/one", against="other/one@gfx942", seed=5)
+        assert {line.unit for line in lines} == {"k/one@gfx942", "other/one@gfx942"}
+        runs = bench.emulator.runs
+        assert all(run.checked and trial.seed is not None for run in runs for trial in run.trials)
+        assert all("shape own" in {trial.name for trial in run.trials} for run in runs)
+        assert seen.units["one"].verification is None
+        with pytest.raises(CkwatchError, match="is none of the units that are verified"):
+            await judged(daemon, "k/one", against="other/one@gfx942")
+        with pytest.raises(CkwatchError, match="a judge draws shapes by itself"):
+            await judged(daemon, "k/one", "k/two", against="k/two@gfx942", shapes=("exact",))

@@ -75,6 +75,9 @@ class FakeEmulator:
         """Mark what a kernel writes as defined."""
         self._undefined(address, size_bytes)[:] = False
 
+    def executed(self) -> int:
+        return 0
+
     def configure(self, **settings: Any) -> None:
         self.is_sampling = False
         self.settings.append(settings)

@@ -424,9 +424,16 @@ class FakeEngine:
 
     @asynccontextmanager
     async def verify(
-        self, client: str | None, patterns: list[str] | None, shapes: list[str], *, force: bool
+        self,
+        client: str | None,
+        patterns: list[str] | None,
+        shapes: list[str],
+        *,
+        force: bool,
+        against: str | None,
+        seed: int | None,
     ) -> AsyncIterator[AsyncIterator[VerifyLine]]:
-        self._ask("verify", client, patterns, *shapes, force)
+        self._ask("verify", client, patterns, *shapes, force, *(() if against is None else (against, seed)))
         async with self._followed(self.verify_lines, VerifyLine(event="done")) as lines:
             yield lines
 

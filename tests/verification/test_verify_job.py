@@ -107,7 +107,7 @@ def test_a_right_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, findings = verified(monkeypatch, right, device=device)
     assert problem == VerifiedProblem(name="ragged", shape=TRIAL.shape, outcome=ProblemOutcome.RIGHT)
     assert findings == ()
-    assert device.settings == [{"checked": True, "traced": False, "workgroups": None, "seed": 1}]
+    assert device.settings == [{"checked": True, "traced": False, "judged": False, "workgroups": None, "seed": 1}]
 
 
 def test_without_checks_what_differs_from_the_poison_was_written(monkeypatch: pytest.MonkeyPatch) -> None:

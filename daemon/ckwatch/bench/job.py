@@ -148,6 +148,11 @@ class VerifyJob:
     counted: Trial | None = None
     launch: ModuleLaunch | None = None
 
+    @property
+    def is_judged(self) -> bool:
+        """Return True if a judge has drawn problems: all checks are made, and work on other streams is held back."""
+        return any(trial.seed is not None for trial in self.trials)
+
 
 RUNNER_DATA_LIMIT_BYTES = 512 << 20
 """Of the inputs and right outputs beside a standalone runner."""

@@ -47,10 +47,11 @@ async def profile_file(path: Path, options: argparse.Namespace, output: Output) 
         raise CkwatchError(f"{path} cannot be executed: {not_emulated(there)}")
     emulator = await emulator_of(options)
     with output.working(f"executing {one.resources.name} on the emulator"):
-        return await _profile(one, emulator, options.shape)
+        return await launch_profile(one, emulator, options.shape)
 
 
-async def _profile(one: CodeLaunch, emulator: LaunchEmulator, shape: str | None) -> UnitProfile:
+async def launch_profile(one: CodeLaunch, emulator: LaunchEmulator, shape: str | None) -> UnitProfile:
+    """The profile of a launch; as `profile_file`."""
     trial = await to_thread.run_sync(profiled_trial, one.unit, shape)
     launched = await count_launch(one, trial, emulator)
     counts = next((each for each in launched.kernels if each.symbol == one.launch.symbol), None)

@@ -26,6 +26,7 @@ from ckwatch.exported.autotuned_text import MeasuredShape
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.figures import Figures
 from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.judgements import Judgement
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.self_test import AssumptionTrial
 from ckwatch.model.text import Span
@@ -384,6 +385,18 @@ OUTPUT: dict[str, tuple[type, ...]] = {
     "build": (_BUILD_STARTED, _BUILT_UNIT, _FILE, _BUILD_SUMMARY),
     "bench": _BENCH,
     "verify": _VERIFY,
+    "judge": (
+        _answer(
+            "JudgeStarted", "The first line. All that is drawn follows from the `seed`.",
+            event=_START, candidate=str, reference=str, seed=int,
+        ),
+        _event(Literal["stage"], "JudgeStage", "What is being done with a unit.", unit=str, text=str),
+        _event(
+            Literal["verdict"], "JudgedKernel",
+            """The last line. `verification`: of the candidate on what was drawn; null if it was not executed.""",
+            Judgement, verification=Verification | None, exit_status=int,
+        ),
+    ),
     "upgrade": (
         _answer(
             "UpgradeStarted", "The first line: how many units are compared, and the names of both toolchains.",

@@ -437,6 +437,23 @@ BUILDING = (
         runs="code_file_verification:run",
     ),
     command(
+        "judge",
+        "Find out if a kernel may take another's place: right, faster, no cheat",
+        named("units", "candidate", "CANDIDATE", f"{UNIT}; or a file: {CODE_FILE}"),
+        named("units", "--against", "REFERENCE", "the unit or file that says what is right", required=True),
+        value("--args", "FILE", "of a FILE: what its kernel takes and computes, in TOML", type=Path),
+        value("--against-args", "FILE", "the same of the other file (default: that of --args)", type=Path),
+        FILE_ARCH,
+        flag("--right-only", "do not ask whether it is faster"),
+        value("--device", "DEVICE", "time both on DEVICE (default: one of their arch, if there is one)"),
+        value("--seed", "N", "draw what an earlier run has drawn (default: another each time)", type=whole),
+        flag("--details", "print all there is on each reason"),
+        *ASKING,
+        more="Both are executed on an emulator, on shapes and inputs that are drawn when it runs. What is right is as "
+        "the reference's kernel file says. Faster is by timings on a device, or else by predictions or counted "
+        "instructions, and it says which. Exit status 1 if it is refused, 2 if nothing can be said.",
+    ),
+    command(
         "upgrade",
         "Show what another toolchain or Composable Kernel would change",
         PATTERNS,

@@ -21,7 +21,8 @@ SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
 
 _ET_EXEC, _ET_DYN = 2, 3
 _PT_DYNAMIC, _PT_INTERP, _PT_NOTE = 2, 3, 4
-_SHT_PROGBITS = 1
+_SHT_PROGBITS, _SHT_DYNAMIC = 1, 6
+_DT_NEEDED = 1
 STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
 STT_NOTYPE, STT_FUNC = 0, 2
 SYMBOL_SECTION_AT = 6
@@ -232,6 +233,23 @@ def exported_symbols(path: Path) -> tuple[str, ...]:
         if symbol.section != 0 and symbol.binding != STB_LOCAL and symbol.visibility in (_STV_DEFAULT, _STV_PROTECTED)
     }
     return tuple(sorted(names))
+
+
+def imported_symbols(data: bytes) -> tuple[str, ...]:
+    """The names that a shared object takes from others when it is loaded, sorted. Raises ElfError."""
+    return tuple(sorted({symbol.name for symbol in ElfFile(data).symbols(SHT_DYNSYM) if symbol.section == 0}))
+
+
+def needed_libraries(data: bytes) -> tuple[str, ...]:
+    """The libraries that a shared object is linked with, in their order. Raises ElfError."""
+    file = ElfFile(data)
+    found = []
+    for section in file.sections:
+        if section.kind == _SHT_DYNAMIC and section.link < len(file.sections):
+            strings = file.content(file.sections[section.link])
+            entries = struct.iter_unpack("<qQ", file.content(section)[: section.size // 16 * 16])
+            found += [_string(strings, value) for tag, value in entries if tag == _DT_NEEDED]
+    return tuple(found)
 
 
 def weaken(path: Path, prefix: str) -> None:

@@ -17,13 +17,21 @@ class GapFill(StrEnum):
 
 class Contents(StrEnum):
     """The content of the inputs. `largest`: each row of X picks rows of W, whose elements are as large as a result may
-    be; `signed scales`: scales of -1, 0 and 1."""
+    be; `signed scales`: scales of -1, 0 and 1. Those behind are drawn for a judge, of operations of any kind: random
+    values, 4 or 1/1024 times as large, or with a factor from 1/8 to 8 that changes from row to row."""
 
     RANDOM = "random"
     ZEROS = "zeros"
     ONES = "ones"
     LARGEST = "largest"
     SIGNED_SCALES = "signed scales"
+    LARGE = "large values"
+    SMALL = "small values"
+    UNEVEN = "uneven rows"
+
+
+GEMM_CONTENTS = (Contents.ZEROS, Contents.ONES, Contents.LARGEST, Contents.SIGNED_SCALES)
+"""Contents that products of matrices are always tried with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +41,10 @@ class Trial:
     pointer of the buffer `off`, or all, are off their allocation's alignment; `workgroups`: how many are computed, None
     for all; `may_be_sampled`: some will do if there are many, and none needs what others do; `not_tried`: why none is.
     `dense`: the same problem without gaps, which inputs and reference are made for where the gaps are too large to be
-    filled: nothing has written those. `hint`: what to do where the kernel need not support it."""
+    filled: nothing has written those. `hint`: what to do where the kernel need not support it. `seed`: of the inputs,
+    where a judge has drawn the problem, which looks at the host's code and at streams, too. `memory`: tensors lie where
+    those of earlier trials with this word did, if they are as large. `again`: an earlier trial with the same inputs,
+    whose work must be done once more."""
 
     name: str
     shape: str
@@ -48,6 +59,9 @@ class Trial:
     not_tried: str = ""
     dense: KernelProblem | None = None
     hint: str = ""
+    seed: int | None = None
+    memory: str = ""
+    again: str = ""
 
     @property
     def compared(self) -> KernelProblem:

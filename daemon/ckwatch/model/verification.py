@@ -42,7 +42,7 @@ class VerificationOutcome(StrEnum):
 
 class FindingKind(StrEnum):
     """Kinds of findings, by the names of `verification/native/machine.h`. `emulator-crashed` is a mistake of ours;
-    `wrong-result` is the store of a wrong element."""
+    `wrong-result` is the store of a wrong element. The last three are for a judge alone."""
 
     OUT_OF_BOUNDS_READ = "out-of-bounds-read"
     OUT_OF_BOUNDS_WRITE = "out-of-bounds-write"
@@ -62,6 +62,9 @@ class FindingKind(StrEnum):
     UNKNOWN_INSTRUCTION = "unknown-instruction"
     EMULATOR_CRASHED = "emulator-crashed"
     WRONG_RESULT = "wrong-result"
+    HOST_CALL = "host-call"
+    CLOCK_READ = "clock-read"
+    SLEEP = "sleep"
 
 
 INSTRUCTION_LIMIT = 250_000_000
@@ -81,6 +84,10 @@ WARNINGS = frozenset({FindingKind.UNDECLARED_INDEX})
 """Findings about the kernel file, not the kernel."""
 
 
+FOR_JUDGES = frozenset({FindingKind.HOST_CALL, FindingKind.CLOCK_READ, FindingKind.SLEEP})
+"""Findings that are mistakes only of a kernel that is judged."""
+
+
 _NOT_VERIFIED = (ProblemOutcome.NOT_VERIFIED, ProblemOutcome.NOT_COMPARED)
 
 
@@ -88,7 +95,9 @@ _NOT_VERIFIED = (ProblemOutcome.NOT_VERIFIED, ProblemOutcome.NOT_COMPARED)
 class VerifiedProblem:
     """One launch of the kernel. `name`: what its shape tries ("exact", "ragged", "NaN in the padding", …, or the kernel
     file's name of it); `shape`: its sizes, `M=256 N=256 K=64`; `message`: None when it is right; `share`: the part of
-    the output's workgroups that were computed and compared; `workgroups`: how many of how many, None where all were."""
+    the output's workgroups that were computed and compared; `workgroups`: how many of how many, None where all were.
+    For a judge, `error` is the root mean square of the errors and `drift` their mean, positive away from zero, both in
+    units of what they may be."""
 
     name: str
     shape: str
@@ -96,6 +105,8 @@ class VerifiedProblem:
     message: str | None = None
     share: float = 1.0
     workgroups: tuple[int, int] | None = None
+    error: float = 0.0
+    drift: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from ckwatch.wire.benchmarks import BenchLine, DeviceName, LimitUs
     from ckwatch.wire.messages import Artifact, PlannedUnit, RenderedText, Run, TimeTrace, UnitDetail
-    from ckwatch.wire.schema import Count, Name, PartName
+    from ckwatch.wire.schema import Count, Name, PartName, Seed
     from ckwatch.wire.state import BuildLine, Unit
     from ckwatch.wire.unit_changes import UpgradeLine
     from ckwatch.wire.verification import UnitVerification, VerifyLine
@@ -176,11 +176,20 @@ class UnitQuestions:
         """
 
     @follow("/verifications", action="verification", operation="verify")
-    def verifying(self, *patterns: Pattern, shapes: Names = (), force: bool = False) -> VerifyLine:
+    def verifying(
+        self,
+        *patterns: Pattern,
+        shapes: Names = (),
+        force: bool = False,
+        against: Name | None = None,
+        seed: Seed | None = None,
+    ) -> VerifyLine:
         """Build units and have an emulator execute them: lines `start`, `began` and `stage`, `unit` for each, `done`.
 
         Leaving the context before the end cancels what no other client waits for. `shapes`: names of shapes, or sizes
-        (`M=64,N=64,K=128`), on which alone they are executed. `force` executes again what is known.
+        (`M=64,N=64,K=128`), on which alone they are executed. `force` executes again what is known. `against`: one of
+        the units, by whose operation and shapes all of them are judged, on problems that are drawn, by `seed` where it
+        is given.
         """
 
     @follow("/upgrades", action="upgrade", operation="upgrade")

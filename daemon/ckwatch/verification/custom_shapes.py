@@ -80,6 +80,17 @@ def derived_sizes(
     return _Deriver(operation, parameters, shapes).found()
 
 
+def drawn_sizes(
+    operation: Operation,
+    parameters: Mapping[str, ParameterValue],
+    shapes: Sequence[Mapping[str, int]],
+    draw: Callable[[int, int], int],
+) -> dict[str, int] | None:
+    """Return sizes that are drawn, each by `draw` from the least to the greatest one; as of `derived_sizes`. None where
+    none are possible."""
+    return _Deriver(operation, parameters, shapes).drawn(draw)
+
+
 class _Deriver:
     def __init__(
         self, operation: Operation, parameters: Mapping[str, ParameterValue], shapes: Sequence[Mapping[str, int]]
@@ -104,6 +115,13 @@ class _Deriver:
             key = (tuple(sorted(one.sizes.items())), one.gaps, one.dense is not None)
             kept.setdefault(key, one)
         return list(kept.values())
+
+    def drawn(self, draw: Callable[[int, int], int]) -> dict[str, int] | None:
+        def value(size: str, at: int) -> int:
+            ragged = self._ragged(size, at)
+            return draw(1, ragged) if ragged < self._blocks[size][-1] else draw(1, 2 * ragged)
+
+        return self._sizes(value, ESSENTIAL_ELEMENTS) if self._free else None
 
     def _essential(self) -> Iterator[CustomSizes]:
         for name, value in (

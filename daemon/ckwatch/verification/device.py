@@ -8,7 +8,8 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ckwatch.model.verification import INSTRUCTION_LIMIT
 from ckwatch.verification.counting import CountingRules, declare_counting, read_counts
 
 _TO_DEVICE, _FROM_DEVICE = 1, 2  # hipMemcpyKind
+_NON_BLOCKING = 1
 OBJDUMP_VARIABLE = "CKWATCH_EMULATOR_OBJDUMP"
 ARCH_VARIABLE = "CKWATCH_EMULATOR_ARCH"
 LIMIT_VARIABLE = "CKWATCH_EMULATOR_LIMIT"
@@ -38,6 +40,7 @@ class EmulatedDevice:
 
     def __init__(self, library: str, objdump: str, arch: str, instruction_limit: int = INSTRUCTION_LIMIT) -> None:
         self._kernels: dict[tuple[int, str], tuple[bytes, int]] = {}
+        self._stream = 0
         os.environ |= {OBJDUMP_VARIABLE: objdump, ARCH_VARIABLE: arch.partition(":")[0]}
         os.environ |= {LIMIT_VARIABLE: str(instruction_limit), ERRORS_VARIABLE: str(os.dup(2))}
         try:
@@ -55,6 +58,8 @@ class EmulatedDevice:
             ("hipFree", ctypes.c_int, (pointer,)),
             ("hipMemcpy", ctypes.c_int, (pointer, pointer, size, ctypes.c_int)),
             ("hipDeviceSynchronize", ctypes.c_int, ()),
+            ("hipStreamCreateWithFlags", ctypes.c_int, (ctypes.POINTER(pointer), ctypes.c_uint)),
+            ("hipStreamSynchronize", ctypes.c_int, (pointer,)),
             ("hipGetLastError", ctypes.c_int, ()),
             ("hipGetErrorName", ctypes.c_char_p, (ctypes.c_int,)),
             ("hipModuleLoadData", ctypes.c_int, (ctypes.POINTER(pointer), ctypes.c_char_p)),
@@ -69,6 +74,8 @@ class EmulatedDevice:
             ("ckwatch_emulator_undefined", None, (pointer, ctypes.c_uint64, pointer)),
             ("ckwatch_emulator_set_checked", None, (ctypes.c_int,)),
             ("ckwatch_emulator_set_traced", None, (ctypes.c_int,)),
+            ("ckwatch_emulator_set_judged", None, (ctypes.c_int,)),
+            ("ckwatch_emulator_hold_others", None, (pointer,)),
             ("ckwatch_emulator_choose", None, (ctypes.c_uint32, ctypes.c_uint64)),
             ("ckwatch_emulator_begin_sample", None, (ctypes.c_uint32, ctypes.c_uint64)),
             ("ckwatch_emulator_end_sample", ctypes.c_char_p, ()),
@@ -134,8 +141,12 @@ class EmulatedDevice:
         self._library.ckwatch_emulator_undefined(address, size_bytes, found.ctypes.data)
         return found.astype(np.bool_)
 
-    def configure(self, *, checked: bool, traced: bool, workgroups: int | None, seed: int) -> None:
-        """How launches run from now on; `traced`: report where non-finite values arise."""
+    def configure(
+        self, *, checked: bool, traced: bool, judged: bool = False, workgroups: int | None, seed: int
+    ) -> None:
+        """How launches run from now on; `traced`: report where non-finite values arise, `judged`: reads of clocks, and
+        sleep."""
+        self._library.ckwatch_emulator_set_judged(judged)
         self._library.ckwatch_emulator_set_checked(checked)
         self._library.ckwatch_emulator_set_traced(traced)
         self._library.ckwatch_emulator_choose(workgroups or 0, seed)
@@ -149,9 +160,30 @@ class EmulatedDevice:
         """Return what was counted."""
         return read_counts(self._library)
 
-    def synchronize(self) -> None:
-        """Wait for launches. Raises what they ended with."""
-        self._call("hipDeviceSynchronize")
+    @contextmanager
+    def others_held_back(self) -> Iterator[int]:
+        """Work on other streams than the one that it gives begins only when something waits for it, or at the end."""
+        if not self._stream:
+            stream = ctypes.c_void_p()
+            self._call("hipStreamCreateWithFlags", ctypes.byref(stream), _NON_BLOCKING)
+            self._stream = stream.value or 0
+        self._library.ckwatch_emulator_hold_others(self._stream)
+        try:
+            yield self._stream
+        finally:
+            self._library.ckwatch_emulator_hold_others(None)
+
+    @staticmethod
+    def bytes_at(address: int, size_bytes: int) -> bytes:
+        """Return the bytes there now, whatever is still to be done on any stream."""
+        return ctypes.string_at(address, size_bytes)
+
+    def synchronize(self, stream: int | None = None) -> None:
+        """Wait for launches, all or those on a stream. Raises what they ended with."""
+        if stream is None:
+            self._call("hipDeviceSynchronize")
+        else:
+            self._call("hipStreamSynchronize", stream)
         error = self._library.hipGetLastError()
         if error:
             raise self._failure("a launch", error)

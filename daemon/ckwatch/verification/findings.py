@@ -183,5 +183,8 @@ _SENTENCES: Mapping[FindingKind, Sentence] = {
     FindingKind.OUTSIDE_CODE: _noted("leaves the kernel's code"),
     FindingKind.NO_END: _no_end,
     FindingKind.WRONG_RESULT: _noted("this store writes a wrong value"),
+    FindingKind.CLOCK_READ: _noted("reads a clock"),
+    FindingKind.SLEEP: _noted("sleeps outside of a loop that waits for memory"),
+    FindingKind.HOST_CALL: _noted("the host's code"),
     FindingKind.EMULATOR_CRASHED: _noted("the emulator crashed"),
 }

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from functools import cache
+from itertools import count, cycle
 from math import isqrt
+from random import Random
 from typing import NamedTuple
 
 from ckwatch.checks.refused_shapes import NO_SPLIT_K
@@ -19,9 +21,9 @@ from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Operation, Shape, Tensor, Unit
 from ckwatch.model.tensors import DTYPES, evaluate_size
 from ckwatch.model.tiles import Tile, tile_of
-from ckwatch.model.trials import Contents, GapFill, Trial
+from ckwatch.model.trials import GEMM_CONTENTS, Contents, GapFill, Trial
 from ckwatch.model.verification import VerificationDepth
-from ckwatch.verification.custom_shapes import derived_sizes
+from ckwatch.verification.custom_shapes import derived_sizes, drawn_sizes
 from ckwatch.verification.samples import LEAST_ELEMENTS
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.operations.custom import CUSTOM
@@ -129,7 +131,7 @@ THOROUGH: tuple[DerivedProblem, ...] = (
     _SMALL._replace(name="large leading dimensions", padding=_LARGE_PADDING),
     _RAGGED._replace(name="offsets of {only} alone beyond 32 bits", far=True, only="*"),
     _RAGGED._replace(name="{only} alone misaligned", offset=_DWORD, only="*"),
-    *(_RAGGED._replace(name=f"{each.value} as inputs", contents=each) for each in tuple(Contents)[1:]),
+    *(_RAGGED._replace(name=f"{each.value} as inputs", contents=each) for each in GEMM_CONTENTS),
     _RAGGED._replace(name="split K, NaN in the padding", padding=_PADDING, slices=2),
     DerivedProblem("split K, M = {m}", (0, 1), (1, 3), (2, 1), slices=2),
     DerivedProblem("split K, many slices", (1, 1), (1, 1), (2, 1), slices=7),
@@ -408,6 +410,82 @@ def _splits_k(unit: Unit) -> bool:
     return family is None or family.splits_k(unit.kernel.operation)
 
 
+DRAWN, WITH_CONTENTS = 3, (Contents.ZEROS, Contents.ONES, Contents.LARGE, Contents.SMALL, Contents.UNEVEN)
+"""Problems that are drawn with random inputs, and contents of others."""
+
+
+def drawn_trials(unit: Unit, seed: int, depth: VerificationDepth = VerificationDepth.THOROUGH) -> tuple[Trial, ...]:
+    """The problems by which a judge sees whether a unit is right: those of `trials_of`, sizes that are drawn, and calls
+    that repeat others. All inputs follow from the seed.
+
+    The repeated calls go first: a kernel that answers from a former one has none yet.
+    """
+    generator = Random(seed)  # noqa: S311  # a seed that nobody knows is enough
+    sizes = [sizes for _ in range(DRAWN + len(WITH_CONTENTS)) if (sizes := _drawn(unit, generator)) is not None]
+    operation, runtime = unit.operation, _usual_runtime(unit)
+    own = {shape.name: _of_shape(unit, shape) for shape in unit.kernel.shapes}
+    fixed = [replace(one, name=f"{OWN_SHAPE}{name}") for name, one in own.items()]
+    fixed += [one for one in trials_of(unit, depth) if one.name not in own]
+    contents = (*[Contents.RANDOM] * DRAWN, *WITH_CONTENTS)
+    drawn = [
+        replace(
+            _trial(unit, "", problem_of(operation, Shape("", one, runtime, unit.instance.span), unit.arch)),
+            contents=content,
+            hint=JUDGED_HINT if KINDS[operation.kind] is CUSTOM else "",
+        )
+        for one, content in zip(sizes, contents, strict=False)
+    ]
+    usual = [one for one in fixed if _may_be_repeated(one)]
+    if not drawn:  # sizes of other kinds belong together in ways that only their own problems know
+        drawn = [replace(one, contents=content) for one, content in zip(cycle(usual[:4]), contents, strict=False)]
+    names = (f"drawn {number}" for number in count(1))
+    drawn = [
+        replace(one, name=f"{name}, {one.contents.value}" if one.contents is not Contents.RANDOM else name)
+        for one, name in zip(drawn, names, strict=False)
+    ]
+    repeated = next((one for one in (*drawn, *usual) if _may_be_repeated(one)), None)
+    seeds = (generator.getrandbits(SEED_BITS) for _ in count())
+    found = [] if repeated is None else [*_repeated(repeated, next(seeds), next(seeds))]
+    found += [replace(one, seed=next(seeds)) for one in (*drawn, *fixed)]
+    return tuple(replace(one, hint=one.hint and JUDGED_HINT) for one in found)
+
+
+SEED_BITS = 48
+OWN_SHAPE = "shape "
+"""The beginning of the names of problems that are shapes of the kernel file."""
+
+JUDGED_HINT = "the reference's kernel file says by [operation.limits] which sizes there are"
+
+
+def _drawn(unit: Unit, generator: Random) -> Mapping[str, int] | None:
+    """Sizes of a product of matrices in steps that the instance supports, or of a custom operation."""
+    kind = KINDS[unit.kernel.operation.kind]
+    shapes = [shape.sizes for shape in unit.kernel.shapes]
+    if kind is CUSTOM:
+        return drawn_sizes(unit.operation, unit.instance.parameters, shapes, generator.randint)
+    if kind.sizes_for is None:
+        return None
+    m, n, k = ((generator.uniform(0, most), generator.randint(1, 9)) for most in (2, 2, 4))
+    return _Deriver(unit, kind.sizes_for).sizes_of(DerivedProblem("", m, n, k))
+
+
+def _may_be_repeated(trial: Trial) -> bool:
+    return not (
+        trial.refusal or trial.not_tried or trial.may_be_sampled or trial.workgroups or trial.offset
+        or trial.dense is not None or trial.contents is not Contents.RANDOM
+    )  # fmt: skip
+
+
+def _repeated(trial: Trial, seed: int, other: int) -> Iterator[Trial]:
+    """Calls with the same inputs and others, at the same addresses and at others."""
+    first = replace(trial, name="the first call", seed=seed, memory="same")
+    yield first
+    yield replace(first, name="other inputs at the same addresses", seed=other)
+    yield replace(first, name="the same inputs again", again=first.name)
+    yield replace(first, name="the same inputs at other addresses", memory="", again=first.name)
+    yield replace(first, name="other inputs at other addresses", seed=other, memory="")
+
+
 class _Deriver:
     """The problems that the tile of a contraction suggests; `sizes_for` as that of its `OperationKind`."""
 
@@ -440,6 +518,13 @@ class _Deriver:
     def _can_have_gaps(self, tensor: Tensor) -> bool:
         """Return True if a stride is an argument."""
         return not self._operation.size_defaults.keys().isdisjoint(tensor.strides)
+
+    def sizes_of(self, row: DerivedProblem) -> Mapping[str, int]:
+        """All sizes of a problem without padding."""
+        m, n, k = self._sizes(row)
+        if self._shares_buffers:
+            m = n = k = max(m, n, k)
+        return with_defaults(self._operation, self._sizes_for(self._operation, m, n, k))
 
     def special_trials(self) -> Iterator[Trial]:
         """On the sizes that the operation's kind is known to go wrong on, and those of the instance's family."""

@@ -19,6 +19,7 @@ from ckwatch.model.trials import Trial
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, Verification, VerifiedProblem
 from ckwatch.system.python_process import module_command
 from ckwatch.verification.findings import merged
+from ckwatch.verification.host_code import host_findings
 
 LIBRARIES_VARIABLE = "LD_LIBRARY_PATH"
 
@@ -92,11 +93,12 @@ async def verify(
         if trial not in outcomes:
             ended(trial, ProblemOutcome.NOT_VERIFIED, "the workers had ended before they came to this")
     told = [outcomes[trial] for trial in job.trials]
+    of_host = host_findings(artifact) if job.is_judged and job.launch is None else ()
     return Verification(
         device=emulated_device(job.arch) or job.arch,
         problems=tuple(one.problem for one in told),
-        findings=merged(finding for one in told for finding in one.findings),
-        checked=job.checked,
+        findings=(*of_host, *merged(finding for one in told for finding in one.findings)),
+        checked=job.checked or job.is_judged,
         reference_mistakes=_mistakes_once(told),
     )
 

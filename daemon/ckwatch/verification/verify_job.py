@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ckwatch.bench.job import VERIFYING, VerifyJob
 from ckwatch.bench.kernel_abi import ArtifactLoader, KernelFunction
 from ckwatch.bench.numerics.array_files import file_arrays
-from ckwatch.bench.numerics.comparison import WrongElement, WrongResultError
+from ckwatch.bench.numerics.comparison import OutputCheck, WrongElement, WrongResultError
 from ckwatch.bench.numerics.given_outputs import GivenReference
 from ckwatch.bench.numerics.inputs import before_launch, make_inputs
 from ckwatch.bench.numerics.row_verification import RowsReference, reference_of
@@ -47,8 +47,9 @@ from ckwatch.bench.worker_protocol import LaunchCounted, TrialVerified, Verifica
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import Buffer, KernelProblem, is_fnuz
 from ckwatch.model.python_references import ReferenceMistake
+from ckwatch.model.tensor_values import ContentKind
 from ckwatch.model.tensors import DTYPES
-from ckwatch.model.trials import Contents, GapFill, Trial
+from ckwatch.model.trials import GEMM_CONTENTS, Contents, GapFill, Trial
 from ckwatch.model.verification import (
     EMULATOR_LIMITS,
     EXPLANATIONS,
@@ -88,6 +89,9 @@ _REFERENCE_MACS = 1 << 40
 
 COUNTED_ELEMENTS = 1 << 18
 """Of each input of a counted launch; those behind them repeat them. Their values seldom matter to what is counted."""
+
+LEAST_REPEATED = 0.75
+"""Of the instructions of a launch that must be executed again on the same inputs."""
 
 MOST_PLACES = 4
 """Wrong problems of an artifact that are executed once more to find the store of a wrong element."""
@@ -144,6 +148,8 @@ class _Launched:
     is_sample: bool = False
     why_whole: str = ""
     whole_cost: int = 0
+    executed: int = 0
+    late: str = ""
 
     @property
     def share(self) -> float:
@@ -187,11 +193,16 @@ class _Verifier:
         self._indices: list[IndexUse] = []
         self._samples: dict[str, int] = {}
         self._places_left = MOST_PLACES
+        self._executed: dict[str, int] = {}
+        self._kept_memory: dict[tuple[str, str, int], int] = {}
 
     def close(self) -> None:
         """End the process of the reference."""
         if self._calls is not None:
             self._calls.close()
+        for address in self._kept_memory.values():
+            with suppress(BenchmarkError):
+                self._device.free(address)
 
     def _function(self, trial: Trial) -> _Function:
         if self._job.launch is not None:
@@ -218,6 +229,8 @@ class _Verifier:
         if spots_of(done.findings) and (found := self._undeclared(trial, function, inputs, done)) is not None:
             trial, inputs, done = found
         problem, wrong = self._judged(trial, inputs, done)
+        if problem.outcome is ProblemOutcome.RIGHT and (less := self._left_out(trial, function, inputs, done)):
+            problem = replace(problem, outcome=ProblemOutcome.WRONG, message=less)
         findings = done.findings
         if wrong is not None and self._places_left:
             self._places_left -= 1
@@ -231,6 +244,20 @@ class _Verifier:
             again = self._launch(trial, function, inputs, traced=True)
             findings += tuple(one for one in again.findings if one.kind in EXPLANATIONS)
         return problem, findings, self._mistake
+
+    def _left_out(self, trial: Trial, function: _Function, inputs: Mapping[str, Storage], done: _Launched) -> str:
+        """Return how much less than before a launch with the same inputs executes, twice in a row; else empty."""
+        self._executed.setdefault(trial.name, done.executed)
+        before = self._executed.get(trial.again, 0)
+        if not trial.again or done.executed >= LEAST_REPEATED * before:
+            return ""
+        executed = self._launched(trial, function, inputs, _How()).executed
+        if executed >= LEAST_REPEATED * before:
+            return ""
+        return (
+            f"it executes {executed:,} instructions on inputs for which it executed {before:,} before: a later call "
+            "leaves out work"
+        )
 
     def count(self, trial: Trial) -> str:
         """Launch once and count; why it did not end as it should, or ""."""
@@ -293,15 +320,23 @@ class _Verifier:
                 return use
         return None
 
+    @property
+    def _checked(self) -> bool:
+        return self._job.checked or self._job.is_judged
+
+    def _seed(self, trial: Trial) -> int:
+        return self._job.seed if trial.seed is None else trial.seed
+
     def _fnuz(self, trial: Trial) -> bool:
         known = trial.problem.fnuz
         return is_fnuz(self._job.arch) if known is None else known
 
     def _inputs(self, trial: Trial, distinct: int | None = None) -> dict[str, Storage]:
         given = file_arrays(trial.compared, self._array_files)
-        inputs = make_inputs(trial.compared, self._job.seed, self._fnuz(trial), given, distinct)
+        seed = self._seed(trial)
+        inputs = make_inputs(trial.compared, seed, self._fnuz(trial), given, distinct)
         if self._calls is not None:
-            self._calls.write_inputs(trial.compared, inputs, self._job.seed, fnuz=self._fnuz(trial))
+            self._calls.write_inputs(trial.compared, inputs, seed, fnuz=self._fnuz(trial))
         if trial.gaps is GapFill.INFINITY:
             for name, elements in inputs.items():
                 buffer = trial.compared.buffer(name)
@@ -309,6 +344,8 @@ class _Verifier:
                 if gaps is not None and buffer.dtype in _FLOATS_WITH_INFINITY and not buffer.output:
                     elements[gaps] = narrow(np.full(1, np.inf), buffer.dtype, fnuz=False)[0]
         _fill(trial, inputs)
+        if self._job.reference is None or not self._job.reference.makes_inputs:
+            _scale(trial, inputs, self._fnuz(trial))
         return inputs
 
     def _launch(
@@ -331,7 +368,7 @@ class _Verifier:
 
     def _sample_of(self, trial: Trial, function: _Function, inputs: Mapping[str, Storage]) -> int:
         """How many workgroups of a problem are executed; 0 for all, also where one needs what others do."""
-        if not trial.may_be_sampled or not self._job.checked:
+        if not trial.may_be_sampled or not self._checked:
             return 0
         if trial.name not in self._samples:
             probe = self._launched(trial, function, inputs, _How(sample=PROBED_WORKGROUPS, probe=True))
@@ -342,8 +379,11 @@ class _Verifier:
     def _launched(self, trial: Trial, function: _Function, inputs: Mapping[str, Storage], how: _How) -> _Launched:
         device, done = self._device, _Launched()
         device.clear()
-        checked = self._job.checked and not how.counted
-        device.configure(checked=checked, traced=how.traced, workgroups=trial.workgroups, seed=self._job.seed)
+        checked = self._checked and not how.counted
+        device.configure(
+            checked=checked, traced=how.traced, judged=self._job.is_judged, workgroups=trial.workgroups,
+            seed=self._seed(trial),
+        )  # fmt: skip
         held: list[int] = []
         ranges = done.memory
         with _captured_stderr() as said:
@@ -358,6 +398,7 @@ class _Verifier:
         done.said = said()
         done.findings = tuple(finding_of(told, trial.name, ranges) for told in device.findings())
         done.workgroups, done.whole_cost = device.workgroups(), device.whole_cost()
+        done.executed = device.executed()
         done.is_sample = bool(how.sample) and done.share < 1
         endless = next((one for one in done.findings if one.kind is FindingKind.NO_END), None)
         if endless is not None and trial.workgroups is not None:  # it may wait for a workgroup that was left out
@@ -379,8 +420,12 @@ class _Verifier:
         workspace_bytes = function.workspace_bytes(0)
 
         def allocate(name: str, size_bytes: int, offset: int = 0) -> int:
-            start = (device.allocate if trial.dense is None else device.reserve)(size_bytes + offset)
-            held.append(start)
+            key = (trial.memory, name, size_bytes + offset)
+            start = self._kept_memory.get(key) or (device.allocate if trial.dense is None else device.reserve)(key[2])
+            if trial.memory:
+                self._kept_memory[key] = start
+            else:
+                held.append(start)
             if not how.counted:
                 device.mark_undefined(start, size_bytes + offset)
             ranges.append(MemoryRange(name=name, address=start + offset, size_bytes=size_bytes))
@@ -402,9 +447,8 @@ class _Verifier:
                 if not buffer.in_out:
                     memory[buffer.name].mark_undefined()
         workspace = allocate(WORKSPACE, workspace_bytes) if workspace_bytes else 0
-        with self._watching(trial, memory, how.watched), self._sampling(how.sample, done):
-            function.launch(addresses, workspace, 0)()
-            device.synchronize()
+        with self._watching(trial, memory, how.watched), self._sampling(how.sample, self._seed(trial), done):
+            self._execute(trial, function, addresses, workspace, done)
         if how.probe:
             return
         for name, elements in done.outputs.items():
@@ -419,6 +463,25 @@ class _Verifier:
             if not np.array_equal(found, as_bytes):
                 done.changed_inputs.append(name)
 
+    def _execute(
+        self, trial: Trial, function: _Function, addresses: Mapping[str, int], workspace: int, done: _Launched
+    ) -> None:
+        """Launch, and wait; for a judge on a stream of its own, while others do only what that one waits for."""
+        device = self._device
+        if not self._job.is_judged or self._job.launch is not None:
+            function.launch(addresses, workspace, 0)()
+            device.synchronize()
+            return
+        names = [name for name in done.outputs if trial.dense is None]
+        places = {name: (addresses[name], trial.problem.buffer(name).size_bytes) for name in names}
+        with device.others_held_back() as stream:
+            function.launch(addresses, workspace, stream)()
+            device.synchronize(stream)
+            early = {name: device.bytes_at(*place) for name, place in places.items()}
+        device.synchronize()
+        late = (name for name, place in places.items() if device.bytes_at(*place) != early[name])
+        done.late = next(late, "")
+
     def _unwritten(
         self, buffer: Buffer, memory: TensorMemory, before: Bits, after: Bits, elements: int, how: _How
     ) -> Mask:
@@ -427,7 +490,7 @@ class _Verifier:
             return _any_of_each(~memory.sampled(after.nbytes) | memory.undefined(after.nbytes), elements)
         if buffer.in_out or not elements:  # all of it was written before
             return np.zeros(elements, np.bool_)
-        if self._job.checked:
+        if self._checked:
             return _any_of_each(memory.undefined(after.nbytes), elements)
         # nobody knows who wrote a byte: what differs from the poison was written
         unwritten: Mask = np.logical_and.reduce((after == before).reshape(elements, -1), axis=1)
@@ -436,11 +499,11 @@ class _Verifier:
         return unwritten
 
     @contextmanager
-    def _sampling(self, workgroups: int, done: _Launched) -> Iterator[None]:
+    def _sampling(self, workgroups: int, seed: int, done: _Launched) -> Iterator[None]:
         if not workgroups:
             yield
             return
-        self._device.begin_sample(workgroups, self._job.seed)
+        self._device.begin_sample(workgroups, seed)
         try:
             yield
         finally:
@@ -494,20 +557,26 @@ class _Verifier:
             blamed = done.failure.kind in KERNEL_FAILURES
             text = " ".join(part for part in (done.failure.message, _last_line(done.said)) if part)
             return ended(ProblemOutcome.WRONG if blamed else ProblemOutcome.NOT_VERIFIED, text)
+        if done.late:
+            text = f"the kernel writes to {done.late} on another stream than its own, and nothing waits for that"
+            return _ended(trial, done, ProblemOutcome.WRONG, text)
         if done.changed_inputs:
             text = f"the kernel wrote to its input {done.changed_inputs[0]}"
             return _ended(trial, done, ProblemOutcome.WRONG, text)
         try:
-            self._compare(trial, inputs, done)
+            check = self._compare(trial, inputs, done)
         except ReferenceMistakeError as error:
+            if trial.seed is not None and trial.contents is not Contents.RANDOM:  # it need not be defined there
+                return _ended(trial, done, ProblemOutcome.NOT_TRIED, error.mistake.sentence)
             self._mistake = replace(error.mistake, problem=trial.name)
             text = f"the reference is wrong: {self._mistake.sentence}"
             return _ended(trial, done, ProblemOutcome.NOT_COMPARED, text)
         if not trial.problem.is_compared:
             return _ended(trial, done, ProblemOutcome.NOT_COMPARED, UNKNOWN_OPERATION)
-        return _ended(trial, done, ProblemOutcome.RIGHT)
+        right = _ended(trial, done, ProblemOutcome.RIGHT)
+        return right if check is None or trial.seed is None else replace(right, error=check.error, drift=check.drift)
 
-    def _compare(self, trial: Trial, inputs: Mapping[str, Storage], done: _Launched) -> None:
+    def _compare(self, trial: Trial, inputs: Mapping[str, Storage], done: _Launched) -> OutputCheck | None:
         """Raises WrongResultError and ReferenceMistakeError."""
         problem, whole = trial.compared, done.share == 1
         reference, mistake = None, None
@@ -533,11 +602,8 @@ class _Verifier:
         if mistake is not None:
             raise mistake
         if reference is None:
-            return
-        if whole:
-            reference.check(done.outputs)
-        else:
-            reference.check_part(done.outputs)
+            return None
+        return reference.check(done.outputs) if whole else reference.check_part(done.outputs)
 
     def _reference(
         self, problem: KernelProblem, inputs: Mapping[str, Storage], written: Mapping[str, Mask] | None
@@ -560,7 +626,7 @@ def _any_of_each(marked: Mask, elements: int) -> Mask:
 
 def _ended(trial: Trial, done: _Launched, outcome: ProblemOutcome, message: str | None = None) -> VerifiedProblem:
     """The outcome of a problem whose launch has ended."""
-    workgroups = done.workgroups if done.share < 1 else None
+    workgroups = done.workgroups if done.share < 1 and any(done.workgroups) else None
     if message is not None and workgroups is not None:
         message = f"{message}; {workgroups[0]:,} of {workgroups[1]:,} workgroups were executed"
     return VerifiedProblem(
@@ -603,7 +669,7 @@ def _has_non_finite(problem: KernelProblem, done: _Launched, fnuz: bool) -> bool
 def _fill(trial: Trial, inputs: Mapping[str, Storage]) -> None:
     """Replace random inputs by those of the trial; gaps stay."""
     problem, gemm = trial.compared, trial.compared.gemm
-    if gemm is None or gemm.x.windows or trial.contents is Contents.RANDOM:
+    if gemm is None or gemm.x.windows or trial.contents not in GEMM_CONTENTS:
         return
 
     def put(view: MatrixView, values: npt.ArrayLike) -> None:
@@ -630,6 +696,31 @@ def _fill(trial: Trial, inputs: Mapping[str, Storage]) -> None:
         return
     for view in (gemm.x, gemm.w):
         put(view, 1.0 if trial.contents is Contents.ONES else 0.0)
+
+
+def _scale(trial: Trial, inputs: Mapping[str, Storage], fnuz: bool) -> None:
+    """Change random inputs as a judge asks: floats without a meaning in the kernel file but a normal distribution."""
+    for name, elements in inputs.items():
+        buffer = trial.compared.buffer(name)
+        plain = buffer.values is None or buffer.values.kind is ContentKind.NORMAL
+        if trial.seed is None or not plain or buffer.scale or buffer.dtype not in _FLOATS_WITH_INFINITY:
+            continue
+        view = next(view for view in trial.compared.views if view.buffer == name)
+        stored = tensor_elements(elements, view)
+        values = widen(stored, buffer.dtype, fnuz)
+        rows = np.indices(view.sizes)[0] if view.sizes else np.zeros(())
+        match trial.contents:
+            case Contents.ZEROS | Contents.ONES if trial.compared.gemm is None:
+                values = np.full_like(values, trial.contents is Contents.ONES)
+            case Contents.LARGE:
+                values = values * 4
+            case Contents.SMALL:
+                values = values / 1024
+            case Contents.UNEVEN:
+                values = values * 2.0 ** (rows % 7 - 3)
+            case _:
+                continue
+        stored[...] = narrow(values, buffer.dtype, fnuz)
 
 
 def _largest(dtype: str, *, fnuz: bool) -> float:

@@ -199,6 +199,7 @@ MISTAKES: tuple[tuple[str, dict[str, Any], str], ...] = (
         {"path": "k.hip.j2", "replacements": [{"new": "x"}]},
         "replacements.0.new: extra inputs are not permitted",
     ),
+    ("verify", {"against": "k/one"}, "`against` judges one unit, on shapes that are drawn"),
 )
 
 
@@ -220,6 +221,8 @@ async def test_a_budget_ends(bench: Bench) -> None:
         await at_work.lines("build", patterns=["k/one"])
         assert "1 compile needed, 0 left" in await at_work.refused("build", patterns=["k/two"])
         assert "1 verification needed, 0 left" in await at_work.refused("verify", patterns=["k/one"])
+        judging = {"patterns": ["k/one"], "against": "k/two"}
+        assert "1 compile needed, 0 left" in await at_work.refused("verify", **judging)
     async with working(bench, budget=SessionBudget(1, 1, 0.0)) as at_work:
         assert "time is used up" in await at_work.refused("check")
 

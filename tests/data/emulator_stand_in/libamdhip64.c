@@ -54,12 +54,17 @@ EXPORT void ckwatch_emulator_undefined(const void *address, uint64_t size, uint8
 }
 EXPORT void ckwatch_emulator_set_checked(int value) { (void)value; }
 EXPORT void ckwatch_emulator_set_traced(int value) { (void)value; }
+EXPORT void ckwatch_emulator_set_judged(int value) { (void)value; }
+EXPORT void ckwatch_emulator_hold_others(void *stream) { (void)stream; }
+EXPORT int hipStreamCreateWithFlags(void **stream, unsigned flags) { return *stream = (void *)stream, (int)(flags & 0); }
+EXPORT int hipStreamSynchronize(void *stream) { return stream ? 0 : 1; }
 EXPORT void ckwatch_emulator_choose(uint32_t workgroups, uint64_t seed) {
   (void)workgroups;
   (void)seed;
 }
 EXPORT void ckwatch_emulator_counts(uint64_t *executed, uint64_t *workgroups, uint64_t *of_workgroups) {
   if (executed) *executed = 100;
+  if (!workgroups) return;
   *workgroups = 1;
   *of_workgroups = getenv("CKWATCH_STAND_IN_OF") ? (uint64_t)atoi(getenv("CKWATCH_STAND_IN_OF")) : 1;
 }

@@ -23,18 +23,29 @@ LEAST_ALIKE = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputCheck:
-    """A right result. `worst_error` is the largest |y - reference| / (atol + rtol · |reference|): at most 1."""
+    """A right result. `worst_error` is the largest |y - reference| / (atol + rtol · |reference|): at most 1.
+
+    `error` is the root mean square of all errors and `drift` their mean, positive away from zero, in units of what the
+    former may be.
+    """
 
     compared: int
     worst_error: float
     rtol: float
     atol: float
+    error: float = 0.0
+    drift: float = 0.0
 
     @classmethod
     def of_all(cls, checks: Sequence[OutputCheck]) -> OutputCheck:
-        """The check of several outputs, at least one: the tolerance is that of the worst one."""
+        """The check of several outputs, at least one: the tolerance is that of the worst one, as errors and drift."""
         worst = max(checks, key=lambda check: check.worst_error)
-        return replace(worst, compared=sum(check.compared for check in checks))
+        return replace(
+            worst,
+            compared=sum(check.compared for check in checks),
+            error=max(check.error for check in checks),
+            drift=max((check.drift for check in checks), key=abs),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +143,15 @@ class ExpectedOutput:
                 f"root mean square of the errors {mean:.3g}, allowed {allowed:.3g}; no single element is "
                 f"beyond its own tolerance ({self._tolerance_text()})" + self._similarity(found),
             )
+        used = differences[counted] / allowed if 0 < allowed < math.inf else errors[counted]
+        outwards = np.where(np.abs(found) >= np.abs(self.expected), 1.0, -1.0)[counted]
         return OutputCheck(
             compared=int(np.count_nonzero(counted)),
             worst_error=float(errors.max(initial=0.0)),
             rtol=self._relative,
             atol=self._absolute,
+            error=root_mean_square(used),
+            drift=float((used * outwards).mean()) if used.size else 0.0,
         )
 
     def _mean_of(self, some: Mask) -> float:

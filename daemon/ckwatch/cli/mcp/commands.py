@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ckwatch.cli import best, build, compare, explain, inspect, listing, profile, tune, verify
+from ckwatch.cli import best, build, compare, explain, inspect, judge, listing, profile, tune, verify
 from ckwatch.cli.parser import parser_for
 from ckwatch.model.errors import CkwatchError, DiagnosedError
 
@@ -26,6 +26,7 @@ _RUN: dict[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "check": partial(build.run, check_only=True),
     "build": partial(build.run, check_only=False),
     "verify": verify.run,
+    "judge": judge.run,
     "inspect": inspect.inspect,
     "profile": profile.profile,
     "rank": inspect.rank,

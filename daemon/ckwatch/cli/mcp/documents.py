@@ -18,7 +18,7 @@ Make the kernel {kernel} faster{shape}, with ckwatch's tools.
 1. `workspace`: which units there are. Choose one as the baseline; `verify` it, `inspect` and `profile` it.
 2. Read what the profile calls lost (LDS conflicts, cache lines, idle lanes), what limits occupancy, and spills.
 3. Change one thing with `edit`: a parameter of an instance, or the template. `check`, then `build` that unit alone.
-4. `verify` it. A wrong kernel is no result, however fast.
+4. `verify` it `against` the first one: a wrong kernel is no result, however fast, and one that cheats is refused.
 5. `profile` with `against` the baseline, and `rank`. Keep the change if less is lost; else `edit` with `discard`.
 6. Repeat from 2. Say at the end what was counted and predicted; only `rank` by `measured` has times of a device."""
 

@@ -117,7 +117,8 @@ class AgentSession:
         self, context: Context, name: str, options: Sequence[str], words: Sequence[str]
     ) -> tuple[int, Sequence[Line]]:
         """Run a command within the budget, with its progress as notifications."""
-        await self._afford(name, words)
+        judges = name == "judge"
+        await self._afford("verify" if judges else name, (*words, options[1]) if judges else words)
         send, receive = anyio.create_memory_object_stream[Line](1000)
 
         def hear(line: Line) -> None:
@@ -130,6 +131,7 @@ class AgentSession:
             send.close()
         compiled = sum(name == "build" and _was_compiled(line) for line in ran.lines)
         executed = sum(name == "verify" and line.get("event") == "unit" and not line["known"] for line in ran.lines)
+        executed += 2 if judges else 0
         self.budget.spend(compiles=compiled, verifications=executed)
         return ran.status, ran.lines
 
@@ -186,12 +188,20 @@ class Tools:
         context: Context,
         patterns: Patterns = [],  # noqa: B006
         shapes: Annotated[list[str], Field(description="only these shapes: names, or sizes (M=64,N=64,K=128)")] = [],  # noqa: B006
+        against: Annotated[
+            str | None, Field(description="judge the one unit of `patterns` by this one, whose place it is to take")
+        ] = None,
         more: More = None,
     ) -> Reply:
         """Build units and find out if they are right, on an emulator with every access checked (`ckwatch verify`).
 
-        No GPU is needed. Exit status 3: right as far as is known, but compared with no reference.
+        No GPU is needed. Exit status 3: right as far as is known, but compared with no reference. With `against`: right
+        on inputs drawn now, faster, and no cheat (`ckwatch judge`); exit status 0 accepted, 1 refused, 2 not judged.
         """
+        if against is not None and more is None:
+            if len(patterns) != 1 or shapes:
+                raise ToolError("`against` judges one unit, on shapes that are drawn: one pattern, and no shapes")
+            return await self._session.run(context, more, ("judge", ("--against", against), patterns))
         options = [word for shape in shapes for word in ("--shape", shape)]
         return await self._session.run(context, more, ("verify", options, patterns))
 

@@ -40,6 +40,7 @@ from ckwatch.model.targets import Language, language_of
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import Verification, VerificationDepth
 from ckwatch.system.code_version import version_of
+from ckwatch.verification.judging import subject_of
 from ckwatch.verification.library import FOLDER, build_library, source_files
 from ckwatch.verification.problems import profiled_trial, trials_of
 from ckwatch.verification.session import REFERENCES, VERIFIER, count, verify
@@ -183,16 +184,21 @@ class VerifyRunner:
             await to_thread.run_sync(self._keep, result.artifact, key, found)
         return found, True
 
-    async def verify_trials(self, unit: UnitState, result: CompileFacts, trials: Sequence[Trial]) -> Verification:
+    async def verify_trials(
+        self, unit: UnitState, result: CompileFacts, trials: Sequence[Trial], reference: Unit | None = None
+    ) -> Verification:
         """Verify single problems, with the places of findings as far as they are known; the result is not kept.
+        `reference`: the unit whose operation it is compared by, itself without one.
 
         Raises CkwatchError where no emulator executes the unit, or the host cannot.
         """
         problem = why_not_emulated(unit.unit)
         if problem:
             raise CkwatchError(problem)
-        checks, limit = self.settings.checks, self.settings.instruction_limit
-        found = replace(await self._executed(unit.unit, result, trials, checks, limit), depth=None)
+        checks = self.settings.checks or any(trial.seed is not None for trial in trials)
+        limit = self.settings.instruction_limit
+        subject = unit.unit if reference is None else subject_of(unit.unit, reference)
+        found = replace(await self._executed(subject, result, trials, checks, limit), depth=None)
         if not found.findings:
             return found
         self.on_stage(unit.unit.id, FINDING_LINES)

@@ -17,9 +17,10 @@ from ckwatch.engine.queries.build import FollowedBuilds
 from ckwatch.engine.queries.following import CHANGED, NOT_BUILT, REMOVED, SKIPPED, FollowedRequest, FollowedWork
 from ckwatch.engine.to_wire import unit_verification, verification_to_wire
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.kernels import Outcome
+from ckwatch.model.kernels import Outcome, Unit
 from ckwatch.model.trials import Trial
 from ckwatch.model.unit_patterns import select_units
+from ckwatch.verification.judging import judged_trials
 from ckwatch.verification.problems import trials_asked
 from ckwatch.wire.verification import UnitVerification, VerifyLine
 
@@ -27,9 +28,10 @@ from ckwatch.wire.verification import UnitVerification, VerifyLine
 @dataclass(slots=True, kw_only=True)
 class _FollowedVerification(FollowedRequest[VerifyLine]):
     """`trials`: by units, the only problems that are wanted, which the schedule knows nothing of, those of `asked`
-    last."""
+    last; `reference`: the unit that they are judged by."""
 
     trials: Mapping[str, Sequence[Trial]] | None
+    reference: Unit | None = None
     asked: str = ""
 
 
@@ -50,21 +52,32 @@ class FollowedVerifications(FollowedWork[_FollowedVerification]):
         *,
         shapes: Sequence[str] = (),
         force: bool = False,
+        against: str | None = None,
+        seed: int | None = None,
         client: str | None = None,
     ) -> AsyncIterator[AsyncIterator[VerifyLine]]:
         """The lines of a verification; leaving the context before `done` cancels what nothing else wants. `shapes`: as
-        `trials_asked`; none: all problems.
+        `trials_asked`; none: all problems. `against`, `seed`: as of `judged_trials`.
 
-        Raises UnknownUnitError when a pattern means no unit, CkwatchError for a shape that means none.
+        Raises UnknownUnitError when a pattern means no unit, CkwatchError for a shape that means none, and as
+        `subject_of`.
         """
         scope = client or MAIN
         async with self._builds.build(client, patterns, force=False, check_only=False) as lines:
             names, _ = select_units(self._loop.state.members(scope), None if patterns is None else tuple(patterns))
-            trials = None
-            if shapes:
-                seen = [self._loop.state.seen(scope, name) for name in names]
-                trials = await to_thread.run_sync(trials_asked, [one.unit for one in seen if one is not None], shapes)
-            one = _FollowedVerification(scope=scope, force=force, done=VerifyLine(event="done"), trials=trials)
+            trials, reference = None, None
+            units = [seen.unit for name in names if (seen := self._loop.state.seen(scope, name)) is not None]
+            if against is not None:
+                reference = next((one for one in units if one.id == against), None)
+                if reference is None:
+                    raise CkwatchError(f"'{against}' is none of the units that are verified", "name it among them")
+                if shapes:
+                    raise CkwatchError("a judge draws shapes by itself", "leave out the shapes, or `against`")
+                trials = await to_thread.run_sync(judged_trials, units, reference, seed)
+            elif shapes:
+                trials = await to_thread.run_sync(trials_asked, units, shapes)
+            done = VerifyLine(event="done")
+            one = _FollowedVerification(scope=scope, force=force, done=done, trials=trials, reference=reference)
             async with self._following(one, lines, VerifyLine(event="start", units=len(names))) as found:
                 yield found
 
@@ -86,7 +99,8 @@ class FollowedVerifications(FollowedWork[_FollowedVerification]):
     ) -> None:
         one.asked = name = unit.unit.id
         try:
-            found = await self._runner.verify_trials(unit, result, trials)
+            reference = None if one.reference is None or one.reference.id == name else one.reference
+            found = await self._runner.verify_trials(unit, result, trials, reference)
         except CkwatchError as error:
             self._report(one, name, str(error))
         else:

@@ -29,6 +29,8 @@ static const char *const kind_names[FINDING_KINDS] = {
     [NO_END] = "no-end",
     [UNKNOWN_INSTRUCTION] = "unknown-instruction",
     [WRONG_RESULT] = "wrong-result",
+    [CLOCK_READ] = "clock-read",
+    [SLEEP] = "sleep",
 };
 
 /* A copy of all that is told: the code object may be unloaded before it is asked for. */

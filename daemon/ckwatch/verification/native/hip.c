@@ -68,7 +68,7 @@ static pthread_once_t settled = PTHREAD_ONCE_INIT;
 static Arch arch;
 static DeviceFacts own_facts;
 static bool is_arch_known;
-static atomic_bool checked, traced;
+static atomic_bool checked, traced, judged;
 static uint64_t instruction_limit;
 static Choice choice = {UINT32_MAX, 0, false};
 static LaunchCounts counts;
@@ -212,6 +212,7 @@ static int put_launch(Stream *stream, Kernel *kernel, Dim3 grid, Dim3 block, voi
   launch->profiled = is_counting();
   launch->checked = checked && !launch->profiled;
   launch->traced = traced;
+  launch->judged = judged;
   launch->is_cooperative = is_cooperative;
   uint32_t items = block.x * block.y * block.z;
   launch->waves = (items + lanes_of_wave(arch) - 1) / lanes_of_wave(arch);
@@ -487,6 +488,8 @@ EXPORT void ckwatch_emulator_set_checked(int value) {
   checked = value != 0;
 }
 EXPORT void ckwatch_emulator_set_traced(int value) { traced = value != 0; }
+EXPORT void ckwatch_emulator_set_judged(int value) { judged = value != 0; }
+EXPORT void ckwatch_emulator_hold_others(void *stream) { hold_others(stream ? stream_of(stream) : NULL); }
 EXPORT int ckwatch_emulator_reserve(void **address, uint64_t size) { return end(reserve(address, size)); }
 EXPORT void ckwatch_emulator_mark_undefined(const void *address, uint64_t size) {
   mark_undefined((uint64_t)(uintptr_t)address, size, true);

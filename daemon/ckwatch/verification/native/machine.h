@@ -260,7 +260,7 @@ typedef struct {
   uint32_t grid[3], block[3]; /* workgroups; work-items of one */
   uint32_t dynamic_lds;
   uint8_t *kernarg;
-  bool checked, traced, profiled, is_cooperative; /* what is profiled is not checked; see counting.c */
+  bool checked, traced, judged, profiled, is_cooperative; /* what is profiled is not checked; see counting.c */
   bool sampled, partial, watched; /* see sampling.c; only some workgroups are executed; a place's writer is asked for */
   uint64_t instruction_limit; /* of one workgroup, by their costs */
   _Atomic uint64_t executed;  /* instructions of all waves */
@@ -344,6 +344,8 @@ typedef enum {
   NO_END,               /* a workgroup that went over the limit of instructions */
   UNKNOWN_INSTRUCTION,  /* cannot verify */
   WRONG_RESULT,         /* the last writer of a place that the host knows to be wrong */
+  CLOCK_READ,           /* only when judged */
+  SLEEP,                /* outside of a loop that waits for memory; only when judged */
   FINDING_KINDS,
 } FindingKind;
 

@@ -1,4 +1,5 @@
 /* Waits on all paths: where a register is used although, on some way through the code, its load may not have arrived.
+ * Of a kernel that is judged, also where it reads a clock or sleeps.
  *
  * A forward analysis of a kernel's control flow. For each register and counter the state holds how many operations are
  * counted after the load that writes it, the least of all ways that lead to an instruction: a load is outstanding after
@@ -89,6 +90,14 @@ static void note_missing(Analysis *a, const Instruction *i, int counter, uint32_
            arch_facts[a->arch].counters[index < VECTOR_REGISTERS ? counter : COUNTERS]);
 }
 
+static void note_kind(Analysis *a, const Instruction *i, FindingKind kind) {
+  MissingWaits *found = a->found;
+  found->finding = realloc(found->finding, (found->count + 1) * sizeof *found->finding);
+  if (!found->finding) abort();
+  found->finding[found->count++] =
+      (Finding){.kind = kind, .at = i, .not_executed = true, .lane = -1, .other_wave = -1, .other_lane = -1};
+}
+
 /* `counter`: that of a load into the registers, which one it counts already may not overtake; or -1. */
 static void use(Analysis *a, State *s, const Instruction *i, unsigned first, unsigned count, const char *how, int counter) {
   for (unsigned r = first; r < first + count && r < REGISTERS; r++)
@@ -170,7 +179,25 @@ static void compute(Analysis *a, State *s, const Instruction *i) {
   if (flags & WRITES_VCC) use(a, s, i, vcc, 2, "overwritten", -1);
 }
 
+static bool reads_clock(const Instruction *i) {
+  const char *name = i->row->name, *text = i->text ? i->text : "";
+  return begins_with(name, "s_memtime") || begins_with(name, "s_memrealtime") || begins_with(name, "s_get_shader_cycles") ||
+         strstr(text, "SHADER_CYCLES") || strstr(text, "GET_REALTIME");
+}
+
+/* In a loop that accesses memory: it waits for what others write. */
+static bool waits_for_others(const Code *code, const Instruction *i) {
+  for (const Instruction *end = i; end < code->instructions + code->count; end++) {
+    if (end->target < 0 || &code->instructions[end->target] > i) continue;
+    for (const Instruction *in = &code->instructions[end->target]; in <= end; in++)
+      if (in->row->flags & IS_MEMORY) return true;
+  }
+  return false;
+}
+
 static void go_through(Analysis *a, State *s, const Instruction *i) {
+  if (a->found && reads_clock(i)) note_kind(a, i, CLOCK_READ);
+  if (a->found && begins_with(i->row->name, "s_sleep") && !waits_for_others(a->code, i)) note_kind(a, i, SLEEP);
   if (i->parts)
     for (int n = 0; n < i->part_count; n++) compute(a, s, &i->parts[n]);
   else if (i->row == &unknown_row) memset(s->later, ARRIVED, sizeof s->later); /* it may count or load whatever it likes */
@@ -274,7 +301,10 @@ void report_missing_waits(Launch *launch) {
   wave.launch = launch;
   wave.code = launch->code;
   if (!kernel->missing_waits) kernel->missing_waits = find_missing_waits(launch, &wave);
-  for (uint32_t n = 0; n < kernel->missing_waits->count; n++) report(&wave, &kernel->missing_waits->finding[n]);
+  for (uint32_t n = 0; n < kernel->missing_waits->count; n++) {
+    const Finding *found = &kernel->missing_waits->finding[n];
+    if (found->kind == MISSING_WAIT || launch->judged) report(&wave, found);
+  }
   pthread_mutex_unlock(&lock);
 }
 

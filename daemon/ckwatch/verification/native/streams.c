@@ -15,6 +15,8 @@ struct Event {
   int references; /* the handle's, and one for each command */
   bool there;
   uint64_t recorded, reached; /* numbers of records */
+  Stream *recorder;           /* of the last one, which was its command `recorded_at` */
+  uint64_t recorded_at;
   struct timespec at;
   Event *next;
 };
@@ -42,7 +44,7 @@ struct Stream { /* never freed: others may wait for one that is gone */
   unsigned flags;
   int priority;
   Command *first, *last;
-  uint64_t issued, completed;
+  uint64_t issued, completed, wanted; /* `wanted`: so many must run even while it is held back */
   Stream *next;
 };
 
@@ -52,6 +54,7 @@ static Stream *streams;
 static Stream default_stream = {.put = PTHREAD_COND_INITIALIZER, .there = true};
 static __thread Stream *own_stream;
 static Event *events;
+static Stream *favoured; /* see hold_others */
 
 /* ---- Bytes ------------------------------------------------------------------------------------------------------- */
 
@@ -78,6 +81,30 @@ void fill_bytes(void *target, uint64_t count, uint32_t value, int width) {
   else if (width == 2) for (uint64_t n = 0; n < count; n++) memcpy((uint8_t *)target + n * 2, &value, 2);
   else for (uint64_t n = 0; n < count; n++) memcpy((uint8_t *)target + n * 4, &value, 4);
   mark_undefined((uint64_t)(uintptr_t)target, count * (uint64_t)width, false);
+}
+
+/* ---- Holding streams back ---------------------------------------------------------------------------------------- */
+
+static bool is_held(const Stream *stream) {
+  return favoured && stream != favoured && stream->completed >= stream->wanted;
+}
+
+static void want(Stream *stream, uint64_t ticket) { /* under the lock */
+  if (ticket <= stream->wanted) return;
+  stream->wanted = ticket;
+  pthread_cond_signal(&stream->put);
+}
+
+static void want_event(const Event *event) {
+  if (event->recorder) want(event->recorder, event->recorded_at);
+}
+
+void hold_others(Stream *stream) {
+  pthread_mutex_lock(&lock);
+  favoured = stream;
+  pthread_cond_signal(&default_stream.put);
+  for (Stream *other = streams; other; other = other->next) pthread_cond_signal(&other->put);
+  pthread_mutex_unlock(&lock);
 }
 
 /* ---- Running commands -------------------------------------------------------------------------------------------- */
@@ -128,12 +155,14 @@ static void run(Command *command) {
       break;
     case WAIT_EVENT:
       pthread_mutex_lock(&lock);
+      want_event(command->event);
       while (command->event->reached < command->ticket) pthread_cond_wait(&progress, &lock);
       release_event(command->event);
       pthread_mutex_unlock(&lock);
       break;
     case WAIT_STREAM:
       pthread_mutex_lock(&lock);
+      want(command->stream, command->ticket);
       while (command->stream->completed < command->ticket) pthread_cond_wait(&progress, &lock);
       pthread_mutex_unlock(&lock);
       break;
@@ -144,7 +173,7 @@ static void *stream_thread(void *argument) {
   Stream *stream = argument;
   pthread_mutex_lock(&lock);
   for (;;) {
-    while (!stream->first && !stream->closing) pthread_cond_wait(&stream->put, &lock);
+    while (stream->first ? is_held(stream) : !stream->closing) pthread_cond_wait(&stream->put, &lock);
     Command *command = stream->first;
     if (!command) break;
     stream->first = command->next;
@@ -186,7 +215,11 @@ static void put(Stream *stream, Command command) {
   } else if (!(stream->flags & NON_BLOCKING)) {
     append_wait(stream, &default_stream);
   }
-  if (command.kind == RECORD) command.ticket = ++command.event->recorded;
+  if (command.kind == RECORD) {
+    command.ticket = ++command.event->recorded;
+    command.event->recorder = stream;
+    command.event->recorded_at = stream->issued + 1;
+  }
   if (command.kind == WAIT_EVENT) command.ticket = command.event->recorded;
   if (command.event) command.event->references++;
   append(stream, &command);
@@ -249,6 +282,7 @@ Stream *stream_of(void *handle) {
 }
 
 static void wait_until(Stream *stream, uint64_t ticket) { /* under the lock */
+  want(stream, ticket);
   while (stream->completed < ticket) pthread_cond_wait(&progress, &lock);
 }
 
@@ -258,13 +292,15 @@ void destroy_stream(Stream *stream) {
   stream->there = false;
   stream->closing = true;
   pthread_cond_signal(&stream->put);
-  bool has_thread = stream->has_thread;
+  bool has_thread = stream->has_thread, held = stream->first && is_held(stream);
   pthread_mutex_unlock(&lock);
-  if (has_thread) pthread_join(stream->thread, NULL);
+  if (has_thread && held) pthread_detach(stream->thread);
+  else if (has_thread) pthread_join(stream->thread, NULL);
 }
 
 bool is_idle(Stream *stream) {
   pthread_mutex_lock(&lock);
+  want(stream, stream->issued); /* who asks again and again would never be told */
   bool idle = stream->completed == stream->issued;
   for (Stream *other = streams; other && stream == &default_stream; other = other->next)
     if (!(other->flags & NON_BLOCKING)) idle &= other->completed == other->issued;
@@ -322,6 +358,7 @@ void destroy_event(Event *event) {
 
 bool is_reached(Event *event) {
   pthread_mutex_lock(&lock);
+  want_event(event);
   bool reached = event->reached == event->recorded;
   pthread_mutex_unlock(&lock);
   return reached;
@@ -331,6 +368,7 @@ void wait_for_event(Event *event) {
   pthread_mutex_lock(&lock);
   uint64_t ticket = event->recorded;
   event->references++;
+  want_event(event);
   while (event->reached < ticket) pthread_cond_wait(&progress, &lock);
   release_event(event);
   pthread_mutex_unlock(&lock);

@@ -16,6 +16,8 @@ void destroy_stream(Stream *stream); /* after all that has been put */
 bool is_idle(Stream *stream);
 void drain(Stream *stream); /* the default stream: with all that it waits for */
 void drain_all(void);
+/* From now on other streams run nothing but what something waits for; all run again with NULL. */
+void hold_others(Stream *stream);
 unsigned flags_of_stream(const Stream *stream);
 int priority_of_stream(const Stream *stream);
 
