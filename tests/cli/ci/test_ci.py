@@ -147,7 +147,7 @@ def test_which_units_a_change_affects(repository: Repository) -> None:
         repository.bench.write(f"templates/{name}.hip.j2", TEXT.format(name=name))
         repository.bench.write(f"templates/{name}.h", "int a;\n")
     repository.commit()
-    expected = {}
+    expected: dict[str, str] = {}
     for name, (end, before, after, verdicts) in EDITS.items():
         file = f"{name}{end}" if end.endswith("toml") else f"templates/{name}{end}"
         if before:

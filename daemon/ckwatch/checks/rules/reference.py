@@ -72,7 +72,8 @@ the compile would find. Templates without its headers (`hip/gemm_tiled.hip.j2`, 
 
 An error where CK's headers lack what a unit needs: a header, a class template or one of its parameters; or HIP's lack
 what a header of CK uses. It names the feature, the header, and what is known to have it; nothing else is said of the
-unit, and no compiler is started. A sweep skips such combinations. The features are listed in [the toolchain](toolchain.md#which-composable-kernel).
+unit, and no compiler is started. A sweep skips such combinations.
+The features are listed in [the toolchain](toolchain.md#which-composable-kernel).
 
 This page is written by `python -m ckwatch.checks.rules`. How the rules were compared with the compiler is in
 `benchmarks/rules_against_hipcc.py`.
