@@ -92,10 +92,10 @@ ROWS = [
     Row(f"GET /units/{UNIT}/analysis?client=x", Analysis, ("analysis", "x", UNIT)),
     Row(f"GET /units/{UNIT}/occupancy-steps?client=x", OccupancySteps, ("occupancy_steps", "x", UNIT)),
     Row("GET /calibration", Calibrated, ("calibration",)),
-    Row("GET /predictions?kernel=a&shape=b", PredictedRanking, ("predicted", "a", "b", None, "")),
+    Row("GET /predictions?kernel=a&shape=b", PredictedRanking, ("predicted", None, "a", "b", None, "")),
     Row(
         "GET /predictions?kernel=a&shape=b&arch=gfx90a&part=MI210", PredictedRanking,
-        ("predicted", "a", "b", "gfx90a", "MI210"),
+        ("predicted", None, "a", "b", "gfx90a", "MI210"),
     ),
     Row("GET /vocabulary", Vocabulary, ("vocabulary",)),
     Row("GET /templates", list[TemplateName], ("templates", None)),

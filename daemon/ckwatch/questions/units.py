@@ -126,7 +126,7 @@ class UnitQuestions:
     def calibration(self) -> Calibrated:
         """Errors of predictions, over all units with a fresh timing."""
 
-    @get("/predictions")
+    @get("/predictions", viewed=True)
     def predicted(
         self, kernel: Name, shape: Name, *, arch: Name | None = None, part: PartName = ""
     ) -> PredictedRanking:

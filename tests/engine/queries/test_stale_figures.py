@@ -87,7 +87,7 @@ async def test_no_figure_of_an_earlier_input_is_shown_as_the_present_ones(
         await edit(bench, daemon, seen)
         assert await standings(daemon) == {"stale"}
         written = ",".join(f"{name}={shape.sizes[name]}" for name in "MNK")
-        ranking = await daemon.analyses.predicted("k", written, None, "")
+        ranking = await daemon.analyses.predicted(None, "k", written, None, "")
         assert ranking.shape == "size"
         (row,) = [row for row in ranking.rows if row.name == "one"]
         assert (row.place, ranking.measured_us) == (None, {})

@@ -157,15 +157,20 @@ class AnalysisQueries:
         units = list(self._loop.state.main.units.values())
         return await calibration_of(units, self.report, self._history.timings)
 
-    async def predicted(self, kernel: str, shape: str, arch: str | None, part: str) -> PredictedRanking:
-        """A kernel's instances by predicted time, once they are rendered. Raises UnknownUnitError and CkwatchError."""
+    async def predicted(
+        self, client: str | None, kernel: str, shape: str, arch: str | None, part: str
+    ) -> PredictedRanking:
+        """A kernel's instances, as the client sees them, by predicted time, once they are rendered. Raises
+        UnknownUnitError and CkwatchError."""
+        scope = client or MAIN
         await self._lookup.loaded()
-        units = [unit for unit in self._loop.state.main.units.values() if unit.unit.kernel.name == kernel]
+        names = [name for name, unit in self._loop.state.members(scope).items() if unit.kernel.name == kernel]
+        units = [unit for name in names if (unit := self._loop.state.seen(scope, name)) is not None]
         if not units:
-            raise await self._lookup.unknown(MAIN, kernel)
+            raise await self._lookup.unknown(scope, kernel)
         mine = await self._lookup.looked_up(of_arch(units, arch or units[0].unit.arch))
         if not mine:
-            raise await self._lookup.unknown(MAIN, kernel)
+            raise await self._lookup.unknown(scope, kernel)
         return await self._ranked(kernel, mine, shape, part)
 
     async def _ranked(self, kernel: str, units: list[UnitState], shape: str, part: str) -> PredictedRanking:
