@@ -10,6 +10,7 @@ from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.text import Position, Span
 from ckwatch.model.verification import (
+    FOR_JUDGES,
     STOPS,
     WARNINGS,
     EmulatedFinding,
@@ -89,9 +90,9 @@ def severity_of(finding: EmulatedFinding) -> Severity:
 
 
 def who(finding: EmulatedFinding) -> str:
-    """`workgroup (1, 0, 0), wave 2, lane 17`; or that it is not executed."""
+    """`workgroup (1, 0, 0), wave 2, lane 17`; or that it is not executed, or need not be."""
     if finding.workgroup is None:
-        return "not executed"
+        return "found by reading the code" if finding.kind in FOR_JUDGES else "not executed"
     lane = "" if finding.lane is None else f", lane {finding.lane}"
     return f"workgroup ({', '.join(map(str, finding.workgroup))}), wave {finding.wave}{lane}"
 

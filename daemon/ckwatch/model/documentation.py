@@ -25,6 +25,7 @@ PAGES = {
     "benchmark/slower": "timing.md#faster-or-slower",
     "figures/verification": "verifying.md",
     "verify": "verifying.md#what-is-found",
+    **dict.fromkeys(("judge", "verify/host-call", "verify/clock-read", "verify/sleep"), "judging.md#what-is-refused"),
     "reference": "verifying.md#mistakes-in-a-reference",
     "host": "toolchain.md",
     "audit": "audit.md#findings",

@@ -53,6 +53,7 @@ from ckwatch.model.trials import GEMM_CONTENTS, Contents, GapFill, Trial
 from ckwatch.model.verification import (
     EMULATOR_LIMITS,
     EXPLANATIONS,
+    FOR_JUDGES,
     STOPS,
     EmulatedFinding,
     FindingKind,
@@ -238,7 +239,7 @@ class _Verifier:
         if trial.hint and problem.outcome is ProblemOutcome.WRONG:
             problem = replace(problem, message=f"{problem.message}; {trial.hint}")
         if trial.hint:
-            findings = tuple(replace(one, hint=trial.hint) for one in findings)
+            findings = tuple(one if one.kind in FOR_JUDGES else replace(one, hint=trial.hint) for one in findings)
         unexplained = problem.outcome in (ProblemOutcome.WRONG, ProblemOutcome.NOT_COMPARED)
         if unexplained and _has_non_finite(trial.compared, done, self._fnuz(trial)):
             again = self._launch(trial, function, inputs, traced=True)
