@@ -117,6 +117,8 @@ class QuickToolchain:
         """The folder of the headers."""
         return (self.include,)
 
+    feature_folders = include_folders
+
     @property
     def roots(self) -> Mapping[str, Path]:
         """As a toolchain has them."""

@@ -31,6 +31,11 @@ class FakeToolchain:
     unknown_flags: tuple[str, ...] = ()
     workspace: Path | None = None
 
+    @property
+    def feature_folders(self) -> tuple[Path, ...]:
+        """The folders of headers that are asked for features."""
+        return self.include_folders
+
 
 _SYMBOL_TABLES = {".dynsym": (11, ".dynstr"), ".symtab": (2, ".strtab")}
 

@@ -101,6 +101,13 @@ def test_sums_are_over_units_that_both_have() -> None:
     assert "scratch" not in {one.name for one in found.figures}
 
 
+def test_verified_units_are_counted_on_both_sides() -> None:
+    right, wrong = built(verification=RIGHT), built(verification=WRONG)
+    found = change_summary(changes((right, right), (right, wrong), (right, FAILED), (wrong, right)))
+    (verified,) = (one for one in found.figures if one.name == "verified units")
+    assert (verified.before, verified.after, verified.grew, verified.shrank) == (3, 2, 1, 2)
+
+
 def test_nothing_to_sum() -> None:
     found = change_summary([])
     assert (found.verdicts, found.figures, found.predicted_ratio, found.is_certainly_worse) == ({}, (), None, False)

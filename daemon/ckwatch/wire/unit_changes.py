@@ -79,6 +79,11 @@ class UnitOutcome(Value):
         return sum(one.resources.vgpr_spills + one.resources.sgpr_spills for one in kernels)
 
     @property
+    def is_verified(self) -> bool:
+        """Return True if the emulator has found its results right."""
+        return self.verification is not None and self.verification.outcome is VerificationOutcome.VERIFIED
+
+    @property
     def is_wrong(self) -> bool:
         """Return True if the emulator has found a wrong result or a mistake."""
         return self.verification is not None and self.verification.outcome is VerificationOutcome.FAILED
@@ -110,8 +115,8 @@ class SummedFigure(Value):
 
 
 class ChangeSummary(Value):
-    """All units: how many have which verdict, sums of figures, and the geometric mean of predicted times after / before
-    over all units and shapes; None where nothing is predicted."""
+    """All units: how many have which verdict, sums of figures and of verified units, and the geometric mean of
+    predicted times after / before over all units and shapes; None where nothing is predicted."""
 
     verdicts: dict[ChangeVerdict, int]
     figures: tuple[SummedFigure, ...]
@@ -239,7 +244,9 @@ def change_summary(changes: Sequence[UnitChange]) -> ChangeSummary:
     counts = Counter(one.verdict for one in changes)
     pairs = [(one.before.kernel, one.after.kernel) for one in changes]
     kernels = [(old, new) for old, new in pairs if old is not None and new is not None]
-    summed = (_summed(name, kernels) for name in SUMMED)
+    summed = [_summed(name, kernels) for name in SUMMED]
+    verified = [(one.before.is_verified, one.after.is_verified) for one in changes]
+    summed.append(_sum("verified units", verified))
     predicted = [pair for one in changes for pair in _predicted(one.before, one.after).values()]
     return ChangeSummary(
         verdicts={verdict: counts[verdict] for verdict in ChangeVerdict if counts[verdict]},
@@ -253,12 +260,14 @@ def _summed(name: str, kernels: Sequence[tuple[KernelReport, KernelReport]]) -> 
     (figure,) = (one for one in FIGURES if one.name == name)
     values = [(figure.of(old), figure.of(new)) for old, new in kernels]
     numbers = [(old, new) for old, new in values if isinstance(old, (int, float)) and isinstance(new, (int, float))]
-    if not numbers:
-        return None
+    return _sum(name, numbers) if numbers else None
+
+
+def _sum(name: str, pairs: Sequence[tuple[float, float]]) -> SummedFigure:
     return SummedFigure(
         name=name,
-        before=sum(old for old, _ in numbers),
-        after=sum(new for _, new in numbers),
-        grew=sum(new > old for old, new in numbers),
-        shrank=sum(new < old for old, new in numbers),
+        before=sum(old for old, _ in pairs),
+        after=sum(new for _, new in pairs),
+        grew=sum(new > old for old, new in pairs),
+        shrank=sum(new < old for old, new in pairs),
     )

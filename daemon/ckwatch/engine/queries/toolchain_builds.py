@@ -90,8 +90,7 @@ class FollowedToolchainBuilds(FollowedWork[_FollowedToolchains]):
             if not workspace.settings.toolchain.also:
                 hint = 'Name more than one: `also = ["rocm-6.4"]` under [toolchain] of ckwatch.toml.'
                 raise CkwatchError("there is no other toolchain than the workspace's own", hint)
-            for other in workspace.settings.toolchain.also:  # one that is not there is no reason to pass
-                await to_thread.run_sync(known.compiler, other, workspace)
+            # One that is not there is an error of the workspace, which is reported besides.
             found |= dict.fromkeys((known.policy.main, *(one.name for one in known.policy.others)))
         return tuple(found)
 
