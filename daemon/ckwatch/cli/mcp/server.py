@@ -99,8 +99,13 @@ class AgentSession:
         self, name: str, replacements: Sequence[Replacement], text: str | None, then: str
     ) -> tuple[Line, Sequence[str] | None]:
         """Edit, save or drop, as asked; a line about it, and the words of the check that follows, if any does."""
-        changes = "" if text is None and not replacements else await self.edits.apply(name, text, replacements)
         path = await self.edits.path_of(name)
+        if then == "keep" and not await self._is_rendered(path):
+            raise CkwatchError(
+                f"{path} is no template: compilers and references read it from disk, without this session's edits",
+                '`then="save"` writes it, where `ckwatch mcp --allow-changes` permits that',
+            )
+        changes = "" if text is None and not replacements else await self.edits.apply(name, text, replacements)
         if then == "discard":
             await self.edits.discard(path)
         if then == "save":
@@ -112,6 +117,13 @@ class AgentSession:
         if path.endswith(KERNEL_END) and then != "discard":
             return line, (path,)
         return line, await self.client.readers(path) or None
+
+    async def _is_rendered(self, path: str) -> bool:
+        """Return whether the daemon takes the text of a file from this session."""
+        if path.endswith((KERNEL_END, ".j2", FILE_NAME)):
+            return True
+        readers = await self.client.readers(path)
+        return bool(readers) and path in (await self.client.unit(readers[0])).reads
 
     async def _reported(
         self, context: Context, name: str, options: Sequence[str], words: Sequence[str]
