@@ -130,6 +130,8 @@ def test_what_cannot_be_known_is_missing_with_all_that_depends_on_it() -> None:
         "class A(dict):\n    pass\nx = A()",
         "with open('f') as x:\n    pass",
         "x = yield_()",
+        "def f():\n    break\nx = f()",
+        "def f():\n    continue\nx = f()",
         "x = (y := 1)",
         "x = min([])",
         "x = next(iter([]))",

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from ckwatch.bench.imports.python_lists import PythonInstance, UnknownPythonError, evaluate_lists
 
 ARCHS = ("gfx942", "gfx950", "gfx1250")
-"""Where else a kernel is looked for, to say that it is another arch's."""
+"""Archs in which a kernel is looked for, too, to say that it is another arch's."""
 
 
 class Checkout(Protocol):
@@ -124,7 +124,7 @@ class Registry:
         if key not in self._known:
             try:
                 self._known[key] = self._read(listed, variant, arch) or None
-            except UnknownPythonError:
+            except (UnknownPythonError, RecursionError, TypeError, LookupError):  # another form of list
                 self._known[key] = None
         return self._known[key]
 

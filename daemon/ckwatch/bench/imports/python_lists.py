@@ -30,15 +30,15 @@ class UnknownPythonError(ValueError):
     """A value cannot be known; the message says which."""
 
 
-class _Break(Exception):  # noqa: N818  # how a loop ends, no error
+class _Break(UnknownPythonError):  # noqa: N818  # how a loop ends; elsewhere it is no Python
     pass
 
 
-class _Continue(Exception):  # noqa: N818
+class _Continue(UnknownPythonError):  # noqa: N818
     pass
 
 
-class _Returned(Exception):  # noqa: N818
+class _Returned(UnknownPythonError):  # noqa: N818
     def __init__(self, value: Any) -> None:
         super().__init__()
         self.value = value
@@ -246,7 +246,7 @@ class _Evaluator:
         for statement in tree.body:
             try:
                 self.run(statement, self.values)
-            except (UnknownPythonError, RecursionError, _Returned, _Break, _Continue):
+            except (UnknownPythonError, RecursionError):
                 for name in _mentioned(statement):
                     self.values.pop(name, None)
         return self.values
