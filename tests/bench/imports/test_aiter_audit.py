@@ -1,4 +1,4 @@
-"""What is found in AITER's tables, with the place and the words of each kind. Times are inventions of the tests."""
+"""Findings in AITER's tables, with the place and the words of each kind. Times are inventions of the tests."""
 
 from __future__ import annotations
 

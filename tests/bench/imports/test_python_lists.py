@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ckwatch.bench.imports.python_lists import PythonClass, Record, UnknownValueError, evaluate_lists
+from ckwatch.bench.imports.python_lists import PythonClass, PythonInstance, UnknownPythonError, evaluate_lists
 
 LIST = """
 import copy
@@ -130,6 +130,8 @@ def test_what_cannot_be_known_is_missing_with_all_that_depends_on_it() -> None:
         "class A(dict):\n    pass\nx = A()",
         "with open('f') as x:\n    pass",
         "x = yield_()",
+        "def f():\n    break\nx = f()",
+        "def f():\n    continue\nx = f()",
         "x = (y := 1)",
         "x = min([])",
         "x = next(iter([]))",
@@ -151,12 +153,12 @@ def test_endless_work_ends() -> None:
 
 @pytest.mark.parametrize("text", ["kernels = {", "\0", "x = " + "(" * 3000])
 def test_another_text(text: str) -> None:
-    with pytest.raises(UnknownValueError, match="no Python"):
+    with pytest.raises(UnknownPythonError, match="no Python"):
         evaluate_lists(text, {})
 
 
 def test_a_record_keeps_its_class() -> None:
     found = evaluate_lists("class A:\n    a: int = 3\nx = A()\n", {})
     assert isinstance(found["A"], PythonClass)
-    assert isinstance(found["x"], Record)
+    assert isinstance(found["x"], PythonInstance)
     assert found["x"].fields == {"a": 3}

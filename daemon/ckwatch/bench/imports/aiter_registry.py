@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ckwatch.bench.imports.python_lists import Record, UnknownValueError, evaluate_lists
+from ckwatch.bench.imports.python_lists import PythonInstance, UnknownPythonError, evaluate_lists
 
 ARCHS = ("gfx942", "gfx950", "gfx1250")
-"""Where else a kernel is looked for, to say that it is another arch's."""
+"""Archs in which a kernel is looked for, too, to say that it is another arch's."""
 
 
 class Checkout(Protocol):
@@ -124,7 +124,7 @@ class Registry:
         if key not in self._known:
             try:
                 self._known[key] = self._read(listed, variant, arch) or None
-            except UnknownValueError:
+            except (UnknownPythonError, RecursionError, TypeError, LookupError):  # another form of list
                 self._known[key] = None
         return self._known[key]
 
@@ -155,7 +155,7 @@ class Registry:
         if (path, arch) not in self._modules:
             text = self._checkout.read(path)
             if text is None:
-                raise UnknownValueError(f"there is no {path}")
+                raise UnknownPythonError(f"there is no {path}")
             self._modules[path, arch] = evaluate_lists(text, {"chip_info": {"get_gfx": lambda: arch}})
         return self._modules[path, arch]
 
@@ -167,7 +167,7 @@ class Registry:
             try:
                 found |= {row["knl_name"].strip(): ListedKernel() for row in rows if row.get("knl_name")}
             except csv.Error:
-                raise UnknownValueError(f"{path} is no CSV") from None
+                raise UnknownPythonError(f"{path} is no CSV") from None
         return found
 
 
@@ -175,7 +175,7 @@ def _moe_lists(values: Mapping[str, Any], variant: re.Match[str]) -> list[Mappin
     stage = variant["stage"]
     make: Callable[..., Any] | None = values.get(f"get_gemm{stage}_kernels_list")
     if make is None:
-        raise UnknownValueError("its function is not known")
+        raise UnknownPythonError("its function is not known")
     given = [variant["a"], variant["b"], variant["c"], variant["swizzle"] == "1", int(variant["quant"])]
     given += [variant["act"]] if stage == "1" else []
     given.append(variant["weight"] == "1")
@@ -184,7 +184,7 @@ def _moe_lists(values: Mapping[str, Any], variant: re.Match[str]) -> list[Mappin
     for more in flags:
         try:
             lists.append(make(*given, *more)[1])
-        except UnknownValueError:  # `raise`: there is no such combination
+        except UnknownPythonError:  # `raise`: there is no such combination
             continue
     return lists
 
@@ -194,7 +194,7 @@ def _kernels(lists: Iterable[Mapping[Any, Any]], prefix: str, arch: str) -> Kern
     fields: dict[str, Mapping[str, Any]] = {}
     for one in lists:
         for number, kernel in one.items():
-            if not isinstance(kernel, Record):
+            if not isinstance(kernel, PythonInstance):
                 break
             if str(kernel.fields.get("arch_prefix", arch) or _DEFAULT_OPUS_ARCH) != arch:
                 continue

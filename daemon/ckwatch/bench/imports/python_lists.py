@@ -26,19 +26,19 @@ _LONGEST_SEPARATOR = 100
 _MOST_ZIPPED = 100
 
 
-class UnknownValueError(ValueError):
+class UnknownPythonError(ValueError):
     """A value cannot be known; the message says which."""
 
 
-class _Break(Exception):  # noqa: N818  # how a loop ends, no error
+class _Break(UnknownPythonError):  # noqa: N818  # how a loop ends; elsewhere it is no Python
     pass
 
 
-class _Continue(Exception):  # noqa: N818
+class _Continue(UnknownPythonError):  # noqa: N818
     pass
 
 
-class _Returned(Exception):  # noqa: N818
+class _Returned(UnknownPythonError):  # noqa: N818
     def __init__(self, value: Any) -> None:
         super().__init__()
         self.value = value
@@ -53,39 +53,39 @@ class PythonClass:
     functions: Mapping[str, Callable[..., Any]]
     properties: frozenset[str]
 
-    def __call__(self, *given: Any, **named: Any) -> Record:
+    def __call__(self, *given: Any, **named: Any) -> PythonInstance:
         """Return an instance as a dataclass makes it."""
         if len(given) > len(self.fields):
-            raise UnknownValueError(f"{self.name} has {len(self.fields)} fields, not {len(given)}")
+            raise UnknownPythonError(f"{self.name} has {len(self.fields)} fields, not {len(given)}")
         values = dict(zip(self.fields, given, strict=False))
         if not named.keys() <= self.fields.keys() - values.keys():
-            raise UnknownValueError(f"{self.name} has no such fields")
+            raise UnknownPythonError(f"{self.name} has no such fields")
         values |= named
         for name, default in self.fields.items():
             if name not in values:
                 if default is None:
-                    raise UnknownValueError(f"{self.name} has no {name}")
+                    raise UnknownPythonError(f"{self.name} has no {name}")
                 values[name] = default()
-        return Record(self, {name: values[name] for name in self.fields})
+        return PythonInstance(self, {name: values[name] for name in self.fields})
 
     def __deepcopy__(self, _: Any) -> PythonClass:
         return self
 
 
 @dataclass(slots=True)
-class Record:
+class PythonInstance:
     """An instance of a class of the module."""
 
     kind: PythonClass
     fields: dict[str, Any]
 
     def attribute(self, name: str) -> Any:
-        """Return a field, a property or a method. Raises UnknownValueError."""
+        """Return a field, a property or a method. Raises UnknownPythonError."""
         if name in self.fields:
             return self.fields[name]
         function = self.kind.functions.get(name)
         if function is None:
-            raise UnknownValueError(f"{self.kind.name} has no {name}")
+            raise UnknownPythonError(f"{self.kind.name} has no {name}")
         return (
             function(self) if name in self.kind.properties else lambda *given, **named: function(self, *given, **named)
         )
@@ -135,7 +135,7 @@ Modules = Mapping[str, Mapping[str, Any]]
 
 
 def evaluate_lists(text: str, modules: Modules, steps: int = STEPS) -> Mapping[str, Any]:
-    """Return the values of a module's names, of those that can be known. Raises UnknownValueError for no Python.
+    """Return the values of a module's names, of those that can be known. Raises UnknownPythonError for no Python.
 
     `modules` are those that it may import, by their names' last parts, with the values that it may import from them.
     At most so many `steps` are taken, each a node of the syntax tree.
@@ -143,15 +143,15 @@ def evaluate_lists(text: str, modules: Modules, steps: int = STEPS) -> Mapping[s
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise UnknownValueError(f"it is no Python: {error}") from None
+        raise UnknownPythonError(f"it is no Python: {error}") from None
     return _Evaluator(modules, steps).module(tree)
 
 
 def _copied(value: Any) -> Any:
-    return Record(value.kind, dict(value.fields)) if isinstance(value, Record) else copy.copy(value)
+    return PythonInstance(value.kind, dict(value.fields)) if isinstance(value, PythonInstance) else copy.copy(value)
 
 
-def _replaced(value: Record, **changes: Any) -> Record:
+def _replaced(value: PythonInstance, **changes: Any) -> PythonInstance:
     return value.kind(**value.fields | changes)
 
 
@@ -160,10 +160,10 @@ def _field(*, default: Any = None, default_factory: Callable[[], Any] | None = N
 
 
 def _attribute(value: Any, name: str, *default: Any) -> Any:
-    if isinstance(value, Record):
+    if isinstance(value, PythonInstance):
         try:
             return value.attribute(name)
-        except UnknownValueError:
+        except UnknownPythonError:
             if default:
                 return default[0]
             raise
@@ -171,37 +171,37 @@ def _attribute(value: Any, name: str, *default: Any) -> Any:
         return value[name]  # a module
     if name in _METHODS.get(type(value), ()):
         if name == "join" and len(value) > _LONGEST_SEPARATOR:
-            raise UnknownValueError("a separator is too long")
+            raise UnknownPythonError("a separator is too long")
         return getattr(value, name)
-    raise UnknownValueError(f"`.{name}` is not known")
+    raise UnknownPythonError(f"`.{name}` is not known")
 
 
 def _set_attribute(value: Any, name: str, new: Any) -> None:
-    if not isinstance(value, Record):
-        raise UnknownValueError(f"`.{name}` cannot be set")
+    if not isinstance(value, PythonInstance):
+        raise UnknownPythonError(f"`.{name}` cannot be set")
     value.fields[name] = new
 
 
-def _variables(value: Record) -> dict[str, Any]:
+def _variables(value: PythonInstance) -> dict[str, Any]:
     return dict(value.fields)
 
 
 def _range(*bounds: int) -> range:
     found = range(*bounds)
     if len(found) > MOST_ITEMS:
-        raise UnknownValueError("a range is too long")
+        raise UnknownPythonError("a range is too long")
     return found
 
 
 def _zip(*given: Any, strict: bool = False) -> Any:
     if len(given) > _MOST_ZIPPED:
-        raise UnknownValueError("too many values are zipped")
+        raise UnknownPythonError("too many values are zipped")
     return zip(*given, strict=strict)
 
 
 def _plain_text(value: Any = "") -> str:
     if not isinstance(value, str | int | float | None):
-        raise UnknownValueError("only plain values are written as text")
+        raise UnknownPythonError("only plain values are written as text")
     return str(value)
 
 
@@ -246,7 +246,7 @@ class _Evaluator:
         for statement in tree.body:
             try:
                 self.run(statement, self.values)
-            except (UnknownValueError, RecursionError, _Returned, _Break, _Continue):
+            except (UnknownPythonError, RecursionError):
                 for name in _mentioned(statement):
                     self.values.pop(name, None)
         return self.values
@@ -254,7 +254,7 @@ class _Evaluator:
     def run(self, node: ast.stmt, scope: Scope) -> None:
         run = _STATEMENTS.get(type(node))
         if run is None:
-            raise UnknownValueError(f"line {node.lineno} is no statement of a list")
+            raise UnknownPythonError(f"line {node.lineno} is no statement of a list")
         run(self, node, scope)
 
     def body(self, statements: Iterable[ast.stmt], scope: Scope) -> None:
@@ -264,21 +264,21 @@ class _Evaluator:
     def value(self, node: ast.expr, scope: Scope) -> Any:
         self.steps -= 1
         if self.steps < 0:
-            raise UnknownValueError("it takes too long")
+            raise UnknownPythonError("it takes too long")
         evaluate = _EXPRESSIONS.get(type(node))
         if evaluate is None:
-            raise UnknownValueError(f"line {node.lineno} is no expression of a list")
+            raise UnknownPythonError(f"line {node.lineno} is no expression of a list")
         try:
             found = evaluate(self, node, scope)
-        except UnknownValueError:
+        except UnknownPythonError:
             raise
         except _FAULTS as error:
-            raise UnknownValueError(f"line {node.lineno}: {error}") from None
+            raise UnknownPythonError(f"line {node.lineno}: {error}") from None
         if isinstance(found, str | list | tuple | dict | set | frozenset):
             if len(found) > MOST_ITEMS:
-                raise UnknownValueError(f"line {node.lineno} makes too large a value")
+                raise UnknownPythonError(f"line {node.lineno} makes too large a value")
         elif isinstance(found, int) and found.bit_length() > _MOST_BITS:
-            raise UnknownValueError(f"line {node.lineno} makes too large a number")
+            raise UnknownPythonError(f"line {node.lineno} makes too large a number")
         return found
 
     def assign(self, target: ast.expr, value: Any, scope: Scope) -> None:
@@ -287,18 +287,18 @@ class _Evaluator:
         elif isinstance(target, ast.Tuple | ast.List):
             values = list(value)
             if len(values) != len(target.elts):
-                raise UnknownValueError(f"line {target.lineno} assigns {len(values)} values")
+                raise UnknownPythonError(f"line {target.lineno} assigns {len(values)} values")
             for one, each in zip(target.elts, values, strict=True):
                 self.assign(one, each, scope)
         elif isinstance(target, ast.Subscript):
             container = self.value(target.value, scope)
             if not isinstance(container, dict | list):
-                raise UnknownValueError(f"line {target.lineno} assigns to an unknown value")
+                raise UnknownPythonError(f"line {target.lineno} assigns to an unknown value")
             container[self.value(target.slice, scope)] = value
         elif isinstance(target, ast.Attribute):
             _set_attribute(self.value(target.value, scope), target.attr, value)
         else:
-            raise UnknownValueError(f"line {target.lineno} assigns to an unknown value")
+            raise UnknownPythonError(f"line {target.lineno} assigns to an unknown value")
 
     def function(self, arguments: ast.arguments, scope: Scope, run: Callable[[Scope], Any]) -> Callable[..., Any]:
         positional = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
@@ -314,14 +314,14 @@ class _Evaluator:
             local = known | dict(zip(positional, given, strict=False))
             rest, others = given[len(positional) :], {name: named[name] for name in named.keys() - names}
             if (rest and arguments.vararg is None) or (others and arguments.kwarg is None):
-                raise UnknownValueError("a function is called with too many arguments")
+                raise UnknownPythonError("a function is called with too many arguments")
             local |= {name: named[name] for name in named.keys() & names}
             if arguments.vararg is not None:
                 local[arguments.vararg.arg] = rest
             if arguments.kwarg is not None:
                 local[arguments.kwarg.arg] = others
             if self.depth > _DEEPEST:
-                raise UnknownValueError("functions call each other too deeply")
+                raise UnknownPythonError("functions call each other too deeply")
             self.depth += 1
             try:
                 return run(ChainMap(local, scope))
@@ -366,7 +366,7 @@ def _import_from(self: _Evaluator, node: ast.ImportFrom, scope: Scope) -> None:
 
 def _class(self: _Evaluator, node: ast.ClassDef, scope: Scope) -> None:
     if node.bases or node.keywords:
-        raise UnknownValueError(f"line {node.lineno} is no dataclass")
+        raise UnknownPythonError(f"line {node.lineno} is no dataclass")
     fields: dict[str, Callable[[], Any] | None] = {}
     functions: dict[str, Callable[..., Any]] = {}
     properties: set[str] = set()
@@ -379,7 +379,7 @@ def _class(self: _Evaluator, node: ast.ClassDef, scope: Scope) -> None:
             if any(isinstance(each, ast.Name) and each.id == "property" for each in one.decorator_list):
                 properties.add(one.name)
         elif not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)):
-            raise UnknownValueError(f"line {one.lineno} is no field")
+            raise UnknownPythonError(f"line {one.lineno} is no field")
     scope[node.name] = PythonClass(node.name, fields, functions, frozenset(properties))
 
 
@@ -444,11 +444,11 @@ def _return(self: _Evaluator, node: ast.Return, scope: Scope) -> None:
 def _operated(kind: ast.operator, left: Any, right: Any) -> Any:
     run = _BINARY.get(type(kind))
     if run is None or (isinstance(kind, ast.Mod) and isinstance(left, str)):
-        raise UnknownValueError("an operator is not known")
+        raise UnknownPythonError("an operator is not known")
     if isinstance(kind, ast.Mult):
         for one, other in ((left, right), (right, left)):
             if isinstance(one, str | list | tuple) and isinstance(other, int) and len(one) * other > MOST_ITEMS:
-                raise UnknownValueError("a product is too large")
+                raise UnknownPythonError("a product is too large")
     return run(left, right)
 
 
@@ -457,7 +457,7 @@ def _name(_: _Evaluator, node: ast.Name, scope: Scope) -> Any:
         return scope[node.id]
     if node.id in _BUILTINS:
         return _BUILTINS[node.id]
-    raise UnknownValueError(f"`{node.id}` is not known")
+    raise UnknownPythonError(f"`{node.id}` is not known")
 
 
 def _call(self: _Evaluator, node: ast.Call, scope: Scope) -> Any:
@@ -468,7 +468,7 @@ def _call(self: _Evaluator, node: ast.Call, scope: Scope) -> Any:
         value = self.value(one.value, scope)
         named |= value if one.arg is None else {one.arg: value}
     if not callable(function):
-        raise UnknownValueError(f"line {node.lineno} calls an unknown function")
+        raise UnknownPythonError(f"line {node.lineno} calls an unknown function")
     return function(*given, **named)
 
 
@@ -497,7 +497,7 @@ def _joined(self: _Evaluator, node: ast.JoinedStr, scope: Scope) -> str:
     for one in node.values:
         if isinstance(one, ast.FormattedValue):
             if one.format_spec is not None or one.conversion != -1:
-                raise UnknownValueError(f"line {one.lineno} has a format")
+                raise UnknownPythonError(f"line {one.lineno} has a format")
             parts.append(_plain_text(self.value(one.value, scope)))
         else:
             parts.append(str(self.value(one, scope)))
@@ -527,7 +527,7 @@ def _bool(self: _Evaluator, node: ast.BoolOp, scope: Scope) -> Any:
 def _subscript(self: _Evaluator, node: ast.Subscript, scope: Scope) -> Any:
     value = self.value(node.value, scope)
     if not isinstance(value, dict | list | tuple | str | range):
-        raise UnknownValueError(f"line {node.lineno} takes a part of an unknown value")
+        raise UnknownPythonError(f"line {node.lineno} takes a part of an unknown value")
     if isinstance(node.slice, ast.Slice):
         bounds = (node.slice.lower, node.slice.upper, node.slice.step)
         return value[slice(*(None if one is None else self.value(one, scope) for one in bounds))]
