@@ -192,7 +192,7 @@ MISTAKES: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
         "verify",
         {"pattern": ["k"]},
-        "there is no argument pattern. did you mean patterns? It takes patterns, shapes, more",
+        "there is no argument pattern. did you mean patterns? It takes patterns, shapes, against, more",
     ),
     ("build", {"patterns": "k"}, "build: patterns: input should be a valid list"),
     (
