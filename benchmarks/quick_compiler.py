@@ -120,11 +120,6 @@ class QuickToolchain:
     feature_folders = include_folders
 
     @property
-    def feature_folders(self) -> tuple[Path, ...]:
-        """The same."""
-        return self.include_folders
-
-    @property
     def roots(self) -> Mapping[str, Path]:
         """As a toolchain has them."""
         return {"ck": self.include}
