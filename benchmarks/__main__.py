@@ -13,6 +13,7 @@ from types import ModuleType
 from benchmarks import (
     analysis,
     captured_text,
+    ci_overhead,
     client_start,
     counted_profiles,
     cpp_answers,
@@ -42,6 +43,7 @@ from benchmarks.quick_daemon import own_trust
 
 PROGRAMS: tuple[ModuleType, ...] = (
     client_start,
+    ci_overhead,
     rendering,
     captured_text,
     header_features,

@@ -491,6 +491,7 @@ BUILDING = (
         ),
         flag("--no-verify", "compile and compare only, without the emulator"),
         flag("--no-build", "check only, without a compiler"),
+        flag("--profile", "also compare the instructions of a launch, counted on the emulator"),
         ARCHS,
         TRUSTED,
         more="Both states are built, into the store and nowhere else; what is the same comes from there. Exit status 1 "

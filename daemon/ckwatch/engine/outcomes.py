@@ -25,7 +25,7 @@ from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Outcome, Unit
 from ckwatch.wire.analysis import ShapePrediction
-from ckwatch.wire.unit_changes import UnitOutcome
+from ckwatch.wire.unit_changes import CountedWork, UnitOutcome
 
 ERRORS_SHOWN = 20
 """Of a unit's errors; a compiler stops after as many."""
@@ -75,8 +75,18 @@ class OutcomeBuilds:
         self._compiler = compiler
         self._reports = ReportCache(tools, compiler=compiler)
 
-    async def built(self, one: ViewedUnit, compilers: CapacityLimiter, *, verify: bool, on_stage: OnStage) -> BuiltUnit:
-        """Compile, analyze and verify a unit in its view. Raises CkwatchError when the host cannot."""
+    async def built(
+        self,
+        one: ViewedUnit,
+        compilers: CapacityLimiter,
+        *,
+        verify: bool,
+        profile: bool = False,
+        on_stage: OnStage,
+    ) -> BuiltUnit:
+        """Compile, analyze and verify a unit in its view, and count the work of a launch for a `profile`.
+
+        Raises CkwatchError when the host cannot."""
         async with compilers:
             on_stage("compiling")
             made = await self._toolchains.unit(
@@ -91,8 +101,30 @@ class OutcomeBuilds:
                 outcome = outcome.model_copy(update={"artifact_key": result.artifact, "from_store": result.from_store})
         else:
             outcome = await self._outcome(one.unit, result, verify, on_stage)
+            if profile and not why_not_emulated(one.unit):
+                on_stage("counting")
+                outcome = outcome.model_copy(update={"counted": await self._counted(one.unit, result)})
         found = dict.fromkeys((*made.render.diagnostics, *made.errors, *(() if result is None else result.diagnostics)))
         return BuiltUnit(outcome, "" if text is None else text.text, result, tuple(found))
+
+    async def _counted(self, unit: Unit, result: CompileFacts) -> CountedWork | None:
+        """The work of a launch on the unit's first shape; None where it does not come to an end."""
+        try:
+            trial, launched = await self._verifier.counted(unit, result, None)
+        except CkwatchError:
+            return None
+        workgroups = max((one.workgroups for one in launched.kernels), default=0)
+        if launched.failure or not workgroups:
+            return None
+        counts = [count for one in launched.kernels for count in one.instructions.values()]
+        turns, phases = sum(one.turns for one in counts), sum(one.phases for one in counts)
+        return CountedWork(
+            shape=trial.name,
+            instructions=sum(one.issued for one in counts) / workgroups,
+            cache_lines=sum(one.cache_lines for one in counts) / workgroups,
+            lds_turns=turns / workgroups,
+            lds_conflicts=(turns - phases) / workgroups,
+        )
 
     async def _outcome(self, unit: Unit, result: CompileFacts, verify: bool, on_stage: OnStage) -> UnitOutcome:
         report, shapes = None, tuple[ShapePrediction, ...]()

@@ -50,7 +50,7 @@ UNITS_PER_RENDERER = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeTools:
-    """What outcomes are made with; tests pass others. `renders`: processes that render at most."""
+    """The tools that outcomes are made with; tests pass others. `renders`: processes that render at most."""
 
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     launch: Launcher = run_process
@@ -145,12 +145,15 @@ class WorkspaceOutcomes:
             self._rendered.popitem(last=False)
         return known
 
-    async def built(self, unit: Unit, *, verify: bool, on_stage: OnStage) -> BuiltUnit:
-        """Compile, analyze and verify a unit. Raises ToolchainError without a compiler."""
+    async def built(self, unit: Unit, *, verify: bool, profile: bool, on_stage: OnStage) -> BuiltUnit:
+        """Compile, analyze and verify a unit, and count its work for a `profile`.
+
+        Raises ToolchainError without a compiler.
+        """
         if self._builds is None:
             raise ToolchainError.of(self.loaded.toolchain_problem or "there is no compiler")
         viewed = ViewedUnit(UnitKey(MAIN, unit.id), unit, {}, self._options)
-        return await self._builds.built(viewed, self._compilers, verify=verify, on_stage=on_stage)
+        return await self._builds.built(viewed, self._compilers, verify=verify, profile=profile, on_stage=on_stage)
 
     async def checked(self, unit: Unit) -> BuiltUnit:
         """The outcome of a unit without a compiler."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from math import exp, log
 from statistics import fmean
@@ -11,7 +11,7 @@ from typing import Literal
 
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, main_kernel
 from ckwatch.codeobject.report_diff import FIGURES, FigureChange, compare_kernels
-from ckwatch.model.amounts import change, time_of
+from ckwatch.model.amounts import change, digits, time_of
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.verification import Verification, VerificationOutcome
 from ckwatch.wire.analysis import ShapePrediction
@@ -22,6 +22,14 @@ PREDICTED_SAME = 0.01
 
 DECISIVE = ("spilled", "scratch", "occupancy", "predicted time")
 """Beginnings of names of figures that make a unit worse or better. Others matter by what they do to these."""
+
+COUNTED = {
+    "instructions": "instructions",
+    "cache_lines": "cache lines",
+    "lds_turns": "LDS turns",
+    "lds_conflicts": "LDS conflicts",
+}
+"""Counts of a launch that are compared, with their words."""
 
 SUMMED = (
     *("VGPR", "AGPR", "SGPR", "spilled VGPR", "spilled SGPR", "scratch", "LDS", "occupancy", "code size"),
@@ -51,11 +59,25 @@ CERTAIN = (ChangeVerdict.BROKEN, ChangeVerdict.WRONG, ChangeVerdict.SPILLS)
 """Verdicts that depend on no prediction."""
 
 
+class CountedWork(Value):
+    """The work of a launch on `shape`, as an emulator executed it: exact counts per workgroup, over all kernels.
+
+    `instructions` of waves, `cache_lines` that requests of memory touch, `lds_turns` that accesses of LDS take, of
+    which `lds_conflicts` would not be without bank conflicts.
+    """
+
+    shape: str
+    instructions: float
+    cache_lines: float
+    lds_turns: float
+    lds_conflicts: float
+
+
 class UnitOutcome(Value):
     """A unit in one of the states. `outcome`: `absent` where there is no such unit, `checked` where no compiler was
     asked for. `problem`: why there is no artifact, or no answer to whether there is one, in a sentence; `errors` has
     the compiler's messages. `from_store`: the artifact was there before it was asked for. `verification` is None where
-    `not_verified` says why."""
+    `not_verified` says why. `counted`: where a profile was asked for, and an emulator executes it."""
 
     outcome: Literal["built", "failed", "skipped", "faulted", "checked", "absent"]
     problem: str = ""
@@ -66,6 +88,7 @@ class UnitOutcome(Value):
     shapes: tuple[ShapePrediction, ...] = ()
     verification: Verification | None = None
     not_verified: str = ""
+    counted: CountedWork | None = None
 
     @property
     def kernel(self) -> KernelReport | None:
@@ -170,7 +193,18 @@ def _figures(before: UnitOutcome, after: UnitOutcome) -> tuple[FigureChange, ...
             now = f"{time_of(new_us)} ({change(ratio)})"
             name = f"predicted time on {shape}"
             figures.append(FigureChange(name=name, before=time_of(old_us), now=now, worse=ratio > 1))
-    return tuple(figures)
+    return (*figures, *_counted(before.counted, after.counted))
+
+
+def _counted(before: CountedWork | None, after: CountedWork | None) -> Iterator[FigureChange]:
+    """The counts that differ."""
+    if before is None or after is None or before.shape != after.shape:
+        return
+    for field, words in COUNTED.items():
+        old, new = getattr(before, field), getattr(after, field)
+        if old != new:
+            name = f"{words} per workgroup on {after.shape}"
+            yield FigureChange(name=name, before=digits(old), now=digits(new), worse=new > old)
 
 
 def _predicted(before: UnitOutcome, after: UnitOutcome) -> Mapping[str, tuple[float, float]]:

@@ -63,7 +63,7 @@ class Affected:
 
 
 @dataclass(eq=False)
-class AffectedUnits:
+class AffectedSearch:
     """Compares two states of a workspace: `now` in a repository's folder `root`, `base` in the tree `base_root`; None
     where the base has no such workspace. `chosen`: the touched files were named, and what depends on them is meant
     also where it is the same."""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from anyio import CapacityLimiter, TemporaryDirectory, to_thread
 
-from ckwatch.cli.ci.affected import AffectedUnits, Touched
-from ckwatch.cli.ci.comparison import FAIL_ON, BaseTree, Comparison, all_diagnostics, new_errors
+from ckwatch.cli.ci.affected import AffectedSearch, Touched
+from ckwatch.cli.ci.comparison import FAIL_ON, BaseTree, BothStates, all_diagnostics, new_errors
 from ckwatch.cli.ci.formats import formatted
 from ckwatch.cli.ci.report import CiReport, Revision
 from ckwatch.cli.ci.repository import Differences, Repository
@@ -129,10 +129,16 @@ class _Run:
             if then is None and base.commit:
                 self._notes.append(f"The base has no {FILE_NAME} here: all units are new.")
             self._show("rendering")
-            search = AffectedUnits(now, then, repository.root, places.tree, touched, chosen=bool(self._words))
+            search = AffectedSearch(now, then, repository.root, places.tree, touched, chosen=bool(self._words))
             affected = await search.find()
-            comparison = Comparison(
-                now, then, places, self._fail_on, build=not options.no_build, verify=not options.no_verify
+            comparison = BothStates(
+                now,
+                then,
+                places,
+                self._fail_on,
+                build=not options.no_build,
+                verify=not options.no_verify,
+                profile=options.profile,
             )
             units = await comparison.compared(affected, self._show)
             mistakes = new_errors(now, then, places)

@@ -71,7 +71,7 @@ class BaseTree:
 
 
 @dataclass(eq=False)
-class Comparison:
+class BothStates:
     """Builds both states of affected units. With `build` False they are checked without a compiler."""
 
     now: WorkspaceOutcomes
@@ -80,6 +80,7 @@ class Comparison:
     fail_on: Sequence[ChangeVerdict]
     build: bool = True
     verify: bool = True
+    profile: bool = False
 
     async def compared(self, affected: Sequence[Affected], on_progress: OnProgress) -> list[CiUnit]:
         """The units with their verdicts, in the order of `affected`."""
@@ -115,7 +116,12 @@ class Comparison:
         which = "" if side is self.now else " at the base"
         try:
             built: BuiltUnit = (
-                await side.built(unit, verify=self.verify, on_stage=lambda text: on_stage(f"{unit.id}{which}  {text}"))
+                await side.built(
+                    unit,
+                    verify=self.verify,
+                    profile=self.profile,
+                    on_stage=lambda text: on_stage(f"{unit.id}{which}  {text}"),
+                )
                 if self.build
                 else await side.checked(unit)
             )

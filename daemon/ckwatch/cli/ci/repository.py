@@ -24,6 +24,7 @@ from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.system.git import GIT, git_environment
+from ckwatch.system.user_files import read_file
 from ckwatch.workspace.kernel_globs import is_skipped
 
 OUTPUT_LIMIT_BYTES = 256 * 2**20
@@ -40,6 +41,9 @@ DEFAULT_BRANCHES = (
     *("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master"),
     *("refs/heads/main", "refs/heads/master"),
 )
+
+POINTER_BYTES = 1024
+"""The longest pointer of Git LFS."""
 
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
@@ -298,16 +302,15 @@ def _fill_pointers(target: Path, paths: Sequence[str], objects: Path) -> list[st
     worker thread."""
     lost = []
     for path in paths:
-        file = target / path
-        if file.is_symlink() or not file.is_file() or file.stat().st_size > 1024:
-            continue
-        content = file.read_bytes()
+        content = b""
+        with suppress(OSError):  # larger than a pointer, a link that leads nowhere, a folder
+            content = read_file(target / path, POINTER_BYTES)
         if not content.startswith(LFS_POINTER):
             continue
         digest = content.partition(b"oid sha256:")[2][:64].decode("ascii", "replace")
         kept = objects / digest[:2] / digest[2:4] / digest
         if kept.is_file():
-            shutil.copyfile(kept, file)
+            shutil.copyfile(kept, target / path)
         else:
             lost.append(path)
     return lost
