@@ -240,6 +240,10 @@ def test_an_arch_that_the_compiler_does_not_have(log: str) -> None:
             "2:7: error: use of undeclared identifier '__builtin_amdgcn_raw_buffer_load_b64'",
             "this clang has no `__builtin_amdgcn_raw_buffer_load_b64`, which /opt/ck/x.hpp calls: a newer one does",
         ),
+        (
+            "1:2: error: invalid operand for instruction\n<inline asm>:1:2: note: instantiated into assembly here\n    1 |         buffer_load_dwordx4 v[68:71], v2, v[6:9], 0 offen offset:0",
+            "this clang cannot assemble `buffer_load_dwordx4` of /opt/ck/x.hpp (invalid operand for instruction); clang 21 and 22 assemble Composable Kernel 1.2.0",
+        ),
         ("1:15: error: cannot initialize a variable of type 'int' with an lvalue of type 'S'", None),
     ],
 )

@@ -1,4 +1,5 @@
-"""Words errors of headers that were written for another clang: its builtins for AMD GPUs come, and change their types.
+"""Words errors of headers that were written for another clang: its builtins for AMD GPUs come, and change their types,
+and what it makes of the operands of inline assembly is no instruction.
 
 Up to clang 22 these take and return vectors of GCC's kind, to which any of the same size converts; since clang 23 they
 are OpenCL's, which convert to no others. Composable Kernel 1.2.0 counts on the former.
@@ -14,6 +15,7 @@ from ckwatch.checks.compiler.sources import Sources
 _BUILTIN = re.compile(r"\b__builtin_amdgcn_\w+")
 _UNKNOWN = re.compile(r"use of undeclared identifier '(__builtin_amdgcn_\w+)'")
 _OTHER_VECTOR = re.compile(r"cannot initialize an? .*\(vector of \d+ ")
+_ASSEMBLED = re.compile(r"instantiated into assembly here\W*([a-z]\w+)")
 _LINES_OF_CALL = 4
 
 
@@ -24,6 +26,10 @@ def of_other_clang(message: ClangMessage, sources: Sources) -> str | None:
     unknown = _UNKNOWN.match(message.text)
     if unknown is not None:
         return f"this clang has no `{unknown[1]}`, which {message.path} calls: a newer one does"
+    made = next((found for note in message.notes if (found := _ASSEMBLED.match(note.text))), None)
+    if made is not None and "GPU" not in message.text:
+        what = f"`{made[1]}` of {message.path} ({message.text})"
+        return f"this clang cannot assemble {what}; clang 21 and 22 assemble Composable Kernel 1.2.0"
     builtin = _called_at(message, sources) if _OTHER_VECTOR.match(message.text) else None
     if builtin is None:
         return None
