@@ -36,6 +36,7 @@ TRITON_TEXTS = (".json", ".ttgir", ".ttir", ".amdgcn", ".llir", ".source")
 """Files of an entry of Triton's cache that stand for its `.hsaco`."""
 
 _MOST_FILES = 10_000
+_MOST_NOTES = 50
 _RELOCATABLE = "__CLANG_OFFLOAD_BUNDLE__hip"
 """Begins the names of sections with relocatable device code."""
 _ZIP = b"PK\x03\x04"
@@ -116,6 +117,8 @@ def open_code_file(path: Path, arch: str | None = None) -> CodeFile:
     found = [*(_in_folder(path, asked) if is_folder(path) else _of_path(path, path.name, asked))]
     objects = tuple(one for one in found if isinstance(one, CodeObject))
     notes = tuple(dict.fromkeys(one for one in found if isinstance(one, str)))
+    if len(notes) > _MOST_NOTES:
+        notes = (*notes[:_MOST_NOTES], f"and {len(notes) - _MOST_NOTES:,} more parts that cannot be read")
     others = tuple(dict.fromkeys(one.arch for one in found if isinstance(one, _OtherArch)))
     if not objects and not notes and not others:
         notes = (f"{path.name} holds no code for AMD GPUs.",)
