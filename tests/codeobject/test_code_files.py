@@ -83,6 +83,18 @@ def test_a_folder() -> None:
         ("none", {}, [], [" ", " ", " ", " ", " ", " "]),
         ("damaged", {".json": b'{"name"'}, ["code.hsaco: the JSON beside it is not Triton's."], [" "] * 6),
         (
+            "no such kernel",
+            {".json": b'{"name": "other", "num_warps": 4, "shared": 0}'},
+            ["code.hsaco: the JSON beside it is about `other`, which is no kernel here."],
+            [" "] * 6,
+        ),
+        (
+            "too many warps",
+            {".json": b'{"name": "add_kernel", "num_warps": 65, "shared": 0}'},
+            ["code.hsaco: the JSON beside it is not Triton's."],
+            [" "] * 6,
+        ),
+        (
             "another function",
             {".ttgir": b"tt.func public @other(%x: i32) {"},
             [],

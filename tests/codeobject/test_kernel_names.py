@@ -230,3 +230,7 @@ def test_names_of_tensile_keep_the_tile_and_what_differs() -> None:
         "Cijk_Ailk_S_MT64x32_MI16x16x1_…_WG16_4_1_…",
     ]
     assert readable_names(symbols[:1]) == {symbols[0]: symbols[0]}
+
+
+def test_names_are_no_commands_for_a_terminal() -> None:
+    assert readable_names(["a\x1b[31mb\n"]) == {"a\x1b[31mb\n": "a\ufffd[31mb\ufffd"}

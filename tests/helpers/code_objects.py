@@ -45,7 +45,7 @@ def made_code_object(*objects: Sequence[Mapping[str, Any]] | bytes, arch: str = 
     """A code object without code, linked of objects with these kernels, each with a note of its own; bytes are the
     content of a note."""
     target = f"amdgcn-amd-amdhsa--{arch}"
-    notes = b""
+    notes = bytearray()
     for one in objects:
         told = {"amdhsa.kernels": one, "amdhsa.target": target, "amdhsa.version": [1, 2]}
         content = one if isinstance(one, bytes) else msgpack.packb(told)

@@ -36,6 +36,9 @@ TRITON_TEXTS = (".json", ".ttgir", ".ttir", ".amdgcn", ".llir", ".source")
 """Files of an entry of Triton's cache that stand for its `.hsaco`."""
 
 _MOST_FILES = 10_000
+_MOST_NOTES = 50
+_MOST_WARPS = 64
+"""Of a workgroup of 1,024 threads, and more."""
 _RELOCATABLE = "__CLANG_OFFLOAD_BUNDLE__hip"
 """Begins the names of sections with relocatable device code."""
 _ZIP = b"PK\x03\x04"
@@ -116,6 +119,8 @@ def open_code_file(path: Path, arch: str | None = None) -> CodeFile:
     found = [*(_in_folder(path, asked) if is_folder(path) else _of_path(path, path.name, asked))]
     objects = tuple(one for one in found if isinstance(one, CodeObject))
     notes = tuple(dict.fromkeys(one for one in found if isinstance(one, str)))
+    if len(notes) > _MOST_NOTES:
+        notes = (*notes[:_MOST_NOTES], f"and {len(notes) - _MOST_NOTES:,} more parts that cannot be read")
     others = tuple(dict.fromkeys(one.arch for one in found if isinstance(one, _OtherArch)))
     if not objects and not notes and not others:
         notes = (f"{path.name} holds no code for AMD GPUs.",)
@@ -250,6 +255,9 @@ def _code_object(data: bytes, name: str, asked: _Asked, origin: str, arch: str, 
         triton = _triton_metadata(told)
         if triton is None:
             yield f"{where}: the JSON beside it is not Triton's."
+        elif triton.name not in {one.symbol for one in metadata.kernels}:
+            yield f"{where}: the JSON beside it is about `{triton.name[:80]}`, which is no kernel here."
+            triton = None
         else:
             signature = beside(".ttgir") or beside(".ttir") or b""
             triton = replace(triton, arguments=_signature(signature.decode("utf-8", "replace"), triton.name))
@@ -267,6 +275,8 @@ def _code_object(data: bytes, name: str, asked: _Asked, origin: str, arch: str, 
 def _triton_metadata(data: bytes) -> TritonMetadata | None:
     try:
         value: Any = json.loads(data)
+        if not (0 < int(value["num_warps"]) <= _MOST_WARPS and int(value["shared"]) <= BINARY_LIMIT_BYTES):
+            return None
         return TritonMetadata(
             name=str(value["name"]),
             num_warps=int(value["num_warps"]),

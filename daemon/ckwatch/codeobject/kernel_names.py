@@ -63,6 +63,11 @@ _HELPERS = {
 _RUNTIME_HELPERS = "__amd_rocclr_"
 
 
+def printable(text: str) -> str:
+    """A text of a file from anywhere without characters that a terminal would take for commands."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else "\ufffd" for one in text)
+
+
 @lru_cache(1 << 14)
 def is_helper(symbol: str) -> bool:
     """Return True for one of CK's helper kernels (it empties a cache, fills a buffer, is a reference) or HIP's own."""
@@ -124,7 +129,7 @@ def _readable_names(symbols: tuple[str, ...]) -> dict[str, str]:
     for group in variants.values():
         kernels = [functions[symbol].children[0] for symbol in group]
         found.update(zip(group, (_short(kernel, kernels) for kernel in kernels), strict=True))
-    return _told_apart(found, functions)
+    return {symbol: printable(name) for symbol, name in _told_apart(found, functions).items()}
 
 
 def _short_assembly(symbols: Sequence[str]) -> dict[str, str]:

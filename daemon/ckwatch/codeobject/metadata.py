@@ -15,7 +15,7 @@ from typing import Any
 
 import msgpack
 
-from ckwatch.codeobject.kernel_names import readable_names
+from ckwatch.codeobject.kernel_names import printable, readable_names
 from ckwatch.codeobject.occupancy import limits_of
 from ckwatch.codeobject.report import KernelResources
 from ckwatch.compile import elf
@@ -207,7 +207,7 @@ def _arguments(told: object) -> Iterator[ArgumentMetadata]:
             numbers = (one.get(".offset"), one.get(".size"))
             offset, size = (number if isinstance(number, int) and number >= 0 else 0 for number in numbers)
             words = (one.get(name) for name in _ARGUMENT_WORDS)
-            kind, name, type_name, space, access = (word if isinstance(word, str) else "" for word in words)
+            kind, name, type_name, space, access = (printable(word) if isinstance(word, str) else "" for word in words)
             yield ArgumentMetadata(
                 kind=kind,
                 offset_bytes=offset,

@@ -220,7 +220,7 @@ def _structure(problems: Problems, place: KeyPath, table: StructureTable) -> Str
         for one, after in pairwise(fields):
             if one.offset + TYPE_BYTES[one.type] > after.offset:
                 message = f"the field at {after.offset} begins in the one before, a {one.type} at {one.offset}"
-                problems.at_value(after.place, "overlapping-field", message)
+                problems.at_value(after.place, "out-of-range", message)
         return Structure(tuple(fields), None)
     if table.format is None or table.values is None or table.fields is not None:
         problems.at_value(place, "missing-key", "a structure has either `format` and `values`, or `fields`")
@@ -246,7 +246,7 @@ def _formatted(problems: Problems, place: KeyPath, text: str) -> tuple[list[tupl
         if part is None or (part[2] != "x" and part[2] not in _LETTERS):
             known = ", ".join(f"`{letter}` {name}" for letter, name in _LETTERS.items())
             message = f"`{text[at:].strip()[:1]}` is no type of a field; known: {known}, `x` a byte of padding"
-            problems.at_value(place, "unknown-type", message)
+            problems.at_value(place, "unknown-value", message)
             return [], 0
         at, times = part.end(), int(part[1] or 1)
         if part[2] == "x":
