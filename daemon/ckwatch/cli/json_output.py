@@ -464,7 +464,7 @@ OUTPUT: dict[str, tuple[type, ...]] = {
     "audit": (
         _answer(
             "AuditedTables",
-            """What was found in tuned tables, of a kind and a table at most 1,000 findings. `built`: how many
+            """The findings in tuned tables, of a kind and a table at most 1,000 findings. `built`: how many
             rows were built, whose findings are `audit/built`.""",
             tables=tuple[AuditedTableFacts, ...], diagnostics=tuple[Diagnostic, ...], built=int, exit_status=int,
         ),

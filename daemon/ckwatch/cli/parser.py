@@ -438,7 +438,7 @@ BUILDING = (
     ),
     command(
         "judge",
-        "Find out if a kernel may take another's place: right, faster, no cheat",
+        "Judge if a kernel may take another's place: right and faster",
         named("units", "candidate", "CANDIDATE", f"{UNIT}; or a file: {CODE_FILE}"),
         named("units", "--against", "REFERENCE", "the unit or file that says what is right", required=True),
         value("--args", "FILE", "of a FILE: what its kernel takes and computes, in TOML", type=Path),

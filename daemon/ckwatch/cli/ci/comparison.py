@@ -164,7 +164,7 @@ class BothStates:
 
 
 def _at_unit(change: UnitChange, place: Span, severity: Severity) -> Diagnostic:
-    """What the verdict says, at the unit's instance."""
+    """The verdict as a diagnostic at the unit's instance."""
     words = "; ".join([VERDICTS[change.verdict][2], *what_changed(change)])
     source = SOURCES.get(change.verdict, Source.PERFORMANCE)
     return Diagnostic(severity, source, f"ci/{change.verdict}", words, place, units=(change.unit,), unit_count=1)

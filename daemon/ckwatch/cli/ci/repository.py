@@ -152,7 +152,7 @@ class Repository:
         return await self._line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
     async def differences(self, base: Revision) -> Differences:
-        """What differs between the base and the work tree."""
+        """The differences between the base and the work tree."""
         unknown = _names(await self._output("ls-files", "--others", "--exclude-standard", "-z"))
         ignored = _names(
             await self._output("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")

@@ -1,4 +1,4 @@
-"""What a command has found, as the formats of other programs take it.
+"""Findings of a command, as the formats of other programs take it.
 
 A finding is known again by a fingerprint that neither its line nor the numbers in its message have a part in: its code,
 its file, its message, the text of its line, and which of several such findings it is.
