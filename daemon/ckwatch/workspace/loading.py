@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import logging
 import os
@@ -182,7 +183,6 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     order = {file: index for index, file in enumerate(files)}
     diagnostics.sort(key=lambda one: (order.get(one.span.path, 0), one.span.start, one.span.end))
     flags = _flags(problems, settings, root)
-    also = (problems.document.span_of(("toolchain", "also", index)) for index in range(len(settings.toolchain.also)))
     return Workspace(
         root,
         settings,
@@ -194,7 +194,7 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
         names,
         flags,
         {one.kernel.name: one.spaces for one in kernels if one.spaces and one.kernel in chosen and one.kernel},
-        tuple(also),
+        _places_of_toolchains(problems, settings),
     )
 
 
@@ -206,6 +206,13 @@ def _flags(problems: Problems, settings: Settings, root: Path) -> tuple[GivenFla
     places = {name: problems.document.key_span_of(("compile", "defines", name)) for name in defines}
     defined = (GivenFlag(f"-D{define_flag(name, value)}", places[name]) for name, value in defines.items())
     return (*given_flags(flags, spans, str(root)), *defined)
+
+
+def _places_of_toolchains(problems: Problems, settings: Settings) -> tuple[Span, ...]:
+    """Where the entries of `[toolchain] also` stand that have no problem."""
+    wrong = {one.span for one in problems.found}
+    places = (problems.document.span_of(("toolchain", "also", index)) for index in itertools.count())
+    return tuple(itertools.islice((place for place in places if place not in wrong), len(settings.toolchain.also)))
 
 
 class Overlays:
@@ -224,7 +231,7 @@ class Overlays:
 
 
 def _settings(problems: Problems, root: Path) -> Settings:
-    """The settings, with the default for each key that has a problem."""
+    """The settings, with the default for each key that has a problem; of `[toolchain] also` the other entries."""
     # every section is there, so that only one model has to be built
     values = {name: {} for name in Settings.model_fields} | problems.document.values
     settings = problems.validated(Settings, values, (), context={"root": str(root)})
@@ -235,15 +242,17 @@ def _settings(problems: Problems, root: Path) -> Settings:
         try:
             return Settings.model_validate(cleaned, strict=True, context={"root": str(root)})
         except ValidationError as error:
-            for detail in error.errors(include_url=False, include_input=False):
+            for detail in reversed(error.errors(include_url=False, include_input=False)):  # the last entry first
                 _remove(cleaned, place_of(detail))
     return Settings()
 
 
 def _remove(values: dict[str, Any], where: tuple[int | str, ...]) -> None:
-    """Remove the key of a section in which the place `where` lies."""
+    """Remove the key of a section in which the place `where` lies, or the entry of `[toolchain] also`."""
     section = values.get(str(where[0]))
-    if len(where) > 1 and isinstance(section, dict):
+    if where[:2] == ("toolchain", "also") and len(where) > 2:
+        del values["toolchain"]["also"][where[2]]
+    elif len(where) > 1 and isinstance(section, dict):
         section.pop(str(where[1]), None)
     else:
         values.pop(str(where[0]), None)
