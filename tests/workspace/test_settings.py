@@ -142,6 +142,19 @@ def test_what_is_no_size(text: str) -> None:
         parse_byte_size(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ('[workspace]\narchs = ["gfx942", "gfx1251"]\n', {"gfx942": (2, 10), "gfx1251": (2, 20)}),
+        ("", {}),
+        ('[workspace]\narchs = ["gfx942", "gfx94"]\n', {}),
+    ],
+)
+def test_archs_have_places(tmp_path: Path, text: str, places: dict[str, tuple[int, int]]) -> None:
+    found = workspace(tmp_path, {"ckwatch.toml": text, "k.kernel.toml": KERNEL}).arch_spans
+    assert {arch: (span.start.line + 1, span.start.column + 1) for arch, span in found.items()} == places
+
+
 def test_flags_have_places(tmp_path: Path) -> None:
     text = '[compile]\nflags = ["-O2", "-Ikernels"]\n[compile.defines]\nA = 1\nB = true\n'
     found = workspace(tmp_path, {"ckwatch.toml": text, "kernels/k.kernel.toml": 'flags = ["-g"]\n' + KERNEL})

@@ -54,7 +54,7 @@ class Workspace:
     and place. `writers` are those whose files are used. `kernel_names` are the kernels' names by the paths of their
     files, also of kernels that are left out. `flags` are those of `[compile]` with their places,
     its defines last. `spaces` are the sweeps to tune, by kernel. `also` are the places of the names in `[toolchain]
-    also`.
+    also`, `arch_spans` those of the archs in `[workspace]`.
     """
 
     root: Path
@@ -68,6 +68,7 @@ class Workspace:
     flags: tuple[GivenFlag, ...] = field(default=())
     spaces: Mapping[str, tuple[SweepPlan, ...]] = field(default_factory=dict)
     also: tuple[Span, ...] = ()
+    arch_spans: Mapping[str, Span] = field(default_factory=dict)
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -195,6 +196,7 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
         flags,
         {one.kernel.name: one.spaces for one in kernels if one.spaces and one.kernel in chosen and one.kernel},
         _places_of_toolchains(problems, settings),
+        _places_of_archs(problems, settings),
     )
 
 
@@ -209,10 +211,19 @@ def _flags(problems: Problems, settings: Settings, root: Path) -> tuple[GivenFla
 
 
 def _places_of_toolchains(problems: Problems, settings: Settings) -> tuple[Span, ...]:
-    """Where the entries of `[toolchain] also` stand that have no problem."""
+    """The places of the entries of `[toolchain] also` that have no problem."""
     wrong = {one.span for one in problems.found}
     places = (problems.document.span_of(("toolchain", "also", index)) for index in itertools.count())
     return tuple(itertools.islice((place for place in places if place not in wrong), len(settings.toolchain.also)))
+
+
+def _places_of_archs(problems: Problems, settings: Settings) -> dict[str, Span]:
+    """The places of the archs of `[workspace]`; none where they are the default ones."""
+    section = problems.document.values.get("workspace")
+    archs = settings.workspace.archs
+    if not isinstance(section, dict) or section.get("archs") != archs:
+        return {}
+    return {arch: problems.document.span_of(("workspace", "archs", index)) for index, arch in enumerate(archs)}
 
 
 class Overlays:
