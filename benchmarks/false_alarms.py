@@ -30,7 +30,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.reporting import RESULTS, machine
+from ckwatch.bench.job import Precision
 from ckwatch.bench.stats.comparison import SpeedVerdict, compare, compare_interleaved
+from ckwatch.bench.stats.noise_floor import step_us
 from ckwatch.bench.stats.summary import median, summarize
 
 NOISE = RESULTS / "noise"
@@ -38,6 +40,12 @@ NOISE = RESULTS / "noise"
 
 BLOCKS = 24
 """Of each contestant: what `ckwatch bench` takes at least (`PAIRED_BLOCKS`)."""
+
+BLOCK_S = 0.002
+"""Of a recording; `ckwatch bench` has 5 ms."""
+
+APART_BLOCKS = round(Precision().minimum_s / BLOCK_S)
+"""Of a measurement by itself, which lasts as long as those of `ckwatch bench`."""
 
 STRETCH = 12
 """Mean length of what is taken from one place of a recording, in blocks."""
@@ -59,10 +67,12 @@ DIFFERENT = (SpeedVerdict.FAST, SpeedVerdict.SLOW)
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Runs of one kernel: of each the blocks in the order in which they were taken, of each block some samples."""
+    """Runs of one kernel: of each the blocks in the order in which they were taken, of each block some samples in
+    microseconds. `clocks_mhz` by run and block; empty where the clock cannot be read."""
 
     name: str
     runs: tuple[tuple[tuple[float, ...], ...], ...]
+    clocks_mhz: tuple[tuple[float, ...], ...] = ()
 
     def stretch(self, source: random.Random, blocks: int) -> list[tuple[float, ...]]:
         """Consecutive blocks of one run."""
@@ -81,14 +91,16 @@ class Series:
             found += run[begin : begin + length]
         return found[:blocks]
 
-    def apart(self, source: random.Random, blocks: int) -> tuple[list[float], list[float]]:
-        """Samples of two measurements, each from a run of its own."""
-        runs = source.sample(self.runs, 2) if len(self.runs) > 1 else [self.runs[0]] * 2
-        found = []
-        for run in runs:
+    def apart(self, source: random.Random, blocks: int) -> tuple[list[float], list[float], float]:
+        """Samples of two measurements, each from a run of its own, and the ratio of their clocks."""
+        runs = source.sample(range(len(self.runs)), 2) if len(self.runs) > 1 else [0, 0]
+        found, clocks = [], []
+        for at in runs:
+            run = self.runs[at]
             begin = source.randrange(max(len(run) - blocks, 0) + 1)
             found.append([time for block in run[begin : begin + blocks] for time in block])
-        return found[0], found[1]
+            clocks.append(median(self.clocks_mhz[at][begin : begin + blocks]) if self.clocks_mhz else 1.0)
+        return found[0], found[1], clocks[0] / clocks[1]
 
 
 Method = Callable[[Series, random.Random, float], bool]
@@ -101,20 +113,29 @@ def in_turns(series: Series, source: random.Random, slower: float) -> bool:
     width = min(map(len, blocks))
     ours = [time * slower for at, block in enumerate(blocks) if at % 4 in (0, 3) for time in block[:width]]
     theirs = [time for at, block in enumerate(blocks) if at % 4 in (1, 2) for time in block[:width]]
-    return compare_interleaved(ours, theirs, BLOCKS).verdict in DIFFERENT
+    return in_turns_verdict(ours, theirs) in DIFFERENT
+
+
+def in_turns_verdict(ours: Sequence[float], theirs: Sequence[float], floor_us: float = 0.0) -> SpeedVerdict:
+    """The rule for measurements in turns, of which no step of the timer is a difference."""
+    floor_us = max(floor_us, step_us(ours), step_us(theirs))
+    return compare_interleaved(ours, theirs, BLOCKS, floor_us=floor_us).verdict
 
 
 def taken_apart(series: Series, source: random.Random, slower: float) -> bool:
     """Return whether ckwatch's rule for measurements that were taken apart calls them different."""
-    ours, theirs = series.apart(source, 4 * BLOCKS)
-    return compare(summarize([time * slower for time in ours]), summarize(theirs)).verdict in DIFFERENT
+    ours, theirs, clock_ratio = series.apart(source, APART_BLOCKS)
+    slow = [time * slower for time in ours]
+    floor_us = max(step_us(slow), step_us(theirs))
+    found = compare(summarize(slow), summarize(theirs), floor_us=floor_us, clock_ratio=clock_ratio)
+    return found.verdict in DIFFERENT
 
 
 def by_medians(threshold: float) -> Method:
     """Return the rule of a script: medians that differ by more than this part."""
 
     def different(series: Series, source: random.Random, slower: float) -> bool:
-        ours, theirs = series.apart(source, BLOCKS)
+        ours, theirs, _ = series.apart(source, BLOCKS)
         ratio = median(ours) * slower / median(theirs)
         return max(ratio, 1 / ratio) > 1 + threshold
 
@@ -157,7 +178,7 @@ def louder(series: Series, times: float) -> Series:
     for run in series.runs:
         middle = median(time for block in run for time in block)
         runs.append(tuple(tuple(max(middle + times * (one - middle), middle / 100) for one in block) for block in run))
-    return Series(f"{series.name}, {times:g} × the noise", tuple(runs))
+    return Series(f"{series.name}, {times:g} × the noise", tuple(runs), series.clocks_mhz)
 
 
 def read(path: Path) -> list[Series]:
@@ -167,6 +188,7 @@ def read(path: Path) -> list[Series]:
         Series(
             f"{content['device']}, {one['name']}",
             tuple(tuple(tuple(at / 1e3 for at in block) for block in run) for run in one["runs_ns"]),
+            tuple(map(tuple, one.get("clocks_mhz", ()))),
         )
         for one in content["series"]
     ]
@@ -191,8 +213,8 @@ def simulate(series: Sequence[Series], trials: int, seed: int = 1) -> dict[str, 
 
 def record(device: str, seconds: float, path: Path) -> int:
     """Take noise on a device: the exit status, 1 if the rule calls more than one in 1,000 different."""
+    from ckwatch.bench.event_noise import noise_floor
     from ckwatch.bench.guarded_memory import GuardedMemory
-    from ckwatch.bench.job import Precision
     from ckwatch.bench.numerics.inputs import make_inputs
     from ckwatch.bench.numerics.storage import in_memory
     from ckwatch.bench.run_job import flush_bytes
@@ -208,11 +230,12 @@ def record(device: str, seconds: float, path: Path) -> int:
     runs = max(2, round(seconds / 5))
     each = Precision(
         minimum_s=seconds / runs, budget_s=seconds / runs, minimum_samples=2, maximum_samples=10**9,
-        relative_error=0.0, block_s=0.002,
+        relative_error=0.0, block_s=BLOCK_S,
     )  # fmt: skip
     kept, verdicts, by_series = [], Counter[str](), {}
     for size in CPU_SIZES if facts.kind == "cpu" else SIZES:
         runtime = runtime_module(facts.kind).open(facts)
+        floor_us = noise_floor(runtime).us
         memory = GuardedMemory(runtime)
         problem = library_problem(facts.kind, size, size, size)
         addresses = {one.name: memory.allocate(one.name, one.size_bytes).address for one in problem.buffers}
@@ -225,6 +248,7 @@ def record(device: str, seconds: float, path: Path) -> int:
         runners = [ContestantRunner("ours", launch), ContestantRunner("theirs", launch)]
         for cache in (CacheState.HOT, CacheState.COLD):
             name, own, taken = f"GEMM of {size}³, {cache}", Counter[str](), []
+            ran_at: list[list[float]] = []
             for _ in range(runs):
                 sampler = Sampler(runtime, each, flush, lambda _stage, _contestant: None)
                 warm = sampler.warm_up(runners, cache)
@@ -234,13 +258,15 @@ def record(device: str, seconds: float, path: Path) -> int:
                     first, second = (
                         [time for block in side[at : at + BLOCKS] for time in block] for side in (ours, theirs)
                     )
-                    own[compare_interleaved(first, second, BLOCKS).verdict.value] += 1
+                    own[in_turns_verdict(first, second, floor_us).value] += 1
                 taken.append(_in_order(ours, theirs)[:KEPT_BLOCKS])
+                if mine.clocks_mhz and other.clocks_mhz:
+                    clocks = ([*_blocks(one.clocks_mhz, one.blocks)] for one in (mine, other))
+                    ran_at.append([block[0] for block in _in_order(*clocks)[:KEPT_BLOCKS]])
             verdicts += own
             by_series[name] = dict(own)
-            kept.append(
-                {"name": name, "runs_ns": [[[round(1e3 * one) for one in block] for block in run] for run in taken]}
-            )
+            runs_ns = [[[round(1e3 * one) for one in block] for block in run] for run in taken]
+            kept.append({"name": name, "runs_ns": runs_ns, "clocks_mhz": ran_at})
             shown = median(time for run in taken for block in run for time in block)
             print(f"  {name}: {shown:.2f} us, {dict(own)}", flush=True)
         memory.free()

@@ -217,16 +217,21 @@ def test_the_hosts_own_faults(log: str, source: Source, code: str, message: str)
     ],
 )
 def test_an_arch_that_the_compiler_does_not_have(log: str) -> None:
-    given, named = unit_of("int x;\n"), place(3)
-    kernel = replace(given.kernel, arch_spans={"gfx1251": named})
-    (found,) = diagnose(
-        parse_clang_log(log),
-        unit=replace(given, kernel=kernel, arch="gfx1251"),
-        source_path="/ws/x.hip",
-        source_map=mapped("int x;\n"),
-        read_line=read_header,
-    )
-    assert (found.span, found.message.partition(";")[0]) == (named, "this clang does not compile for gfx1251")
+    given, named, of_workspace = unit_of("int x;\n"), place(3), place(2)
+    for own, everywhere, expected in (
+        ({"gfx1251": named}, {"gfx1251": of_workspace}, named),
+        ({}, {"gfx942": named, "gfx1251": of_workspace}, of_workspace),
+        ({}, {}, given.kernel.template_span),
+    ):
+        (found,) = diagnose(
+            parse_clang_log(log),
+            unit=replace(given, kernel=replace(given.kernel, arch_spans=own), arch="gfx1251"),
+            source_path="/ws/x.hip",
+            source_map=mapped("int x;\n"),
+            read_line=read_header,
+            inputs=CompilerInputs(arch_spans=everywhere),
+        )
+        assert (found.span, found.message.partition(";")[0]) == (expected, "this clang does not compile for gfx1251")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,12 @@ def refusal(code: str, line: int = 10) -> Diagnostic:
     ],
 )
 def test_how_many_and_why(total: int, codes: Sequence[str], expected: str) -> None:
-    assert skipped_text(total, codes) == expected
+    assert skipped_text(total, [(code, f"Broken. {M}: 1") for code in codes]) == expected
+
+
+def test_a_condition_is_that_of_the_operation() -> None:
+    broken = [("rule/m-per-block", "Whole waves. MPerBlock % (MPerWmma * MRepeat) == 0: 64 % 48 = 16")]
+    assert skipped_text(2, broken).endswith("1 × MPerBlock % (MPerWmma * MRepeat) == 0")
 
 
 def test_the_first_rule_that_a_combination_breaks_counts() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import zipfile
+import zlib
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -162,8 +163,9 @@ def test_no_more_is_unpacked_than_fits_into_memory(tmp_path: Path) -> None:
         b"CCOB\3\0\0\0" + (32 + 20).to_bytes(8, "little") + (2**30).to_bytes(8, "little") + bytes(8 + 20)
         for _ in range(4)
     )
-    notes = opened(tmp_path, "k.hipfb", claimed).notes
-    assert "is damaged" in notes[0]
+    assert opened(tmp_path, "k.hipfb", claimed).notes == (
+        "k.hipfb: the offload bundle at 0x0 claims to be of 1,024 MiB in 20 bytes, which no code is: it is left out.",
+    )
     entries = [(f"{TARGET}gfx942", CODE), (f"{TARGET}gfx950", CODE)]
     overlap = bytearray(bundle(*entries))
     second = overlap.index(f"{TARGET}gfx950".encode()) - 24
@@ -171,6 +173,33 @@ def test_no_more_is_unpacked_than_fits_into_memory(tmp_path: Path) -> None:
     overlap[second : second + 16] = overlap[first : first + 16] = bytes(8) + len(overlap).to_bytes(8, "little")
     assert opened(tmp_path, "k.hipfb", bytes(overlap)).notes == (
         "k.hipfb: the offload bundle at 0x0 has a damaged table of entries: they overlap.",
+    )
+
+
+def test_what_claims_too_much_leaves_room_for_others(tmp_path: Path) -> None:
+    def claiming(size: int, packed: bytes) -> bytes:
+        return b"CCOB\3\0\0\0" + b"".join(one.to_bytes(8, "little") for one in (32 + len(packed), size, 0)) + packed
+
+    noise, size = random.Random(1).randbytes(2**22), 2**30 - 1  # noqa: S311
+    sound = claiming(len(BUNDLE), zlib.compress(BUNDLE))
+    found = opened(tmp_path, "k.hipfb", claiming(5 * 2**30, bytes(9)) + claiming(size, noise) * 3 + sound)
+    assert {one.arch for one in found.objects} == {"gfx942", "gfx1100"}
+    assert found.notes == (
+        "k.hipfb: the offload bundle at 0x0 claims to be of 5.0 GiB, and no more than 2 GiB are unpacked.",
+    )
+
+    zeros = zipfile.ZipInfo("0.so")
+    zeros.compress_type = zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(tmp_path / "k.pt2", "w") as file:
+        file.writestr(zeros, bytes(65 * 2**20))
+        file.writestr("1.pt2", b"PK")
+        file.writestr("2.hsaco", CODE)
+    packed = zeros.compress_size
+    found = open_code_file(tmp_path / "k.pt2")
+    assert [one.name for one in found.objects] == ["2.hsaco"]
+    assert found.notes == (
+        f"k.pt2: 0.so claims to be of 65 MiB in {packed:,} bytes, which no code is: it is left out",
+        "k.pt2: 1.pt2 is an archive itself: unpack it",
     )
 
 

@@ -6,6 +6,7 @@ import random
 import struct
 from dataclasses import replace
 
+import msgpack
 import pytest
 
 from ckwatch.codeobject import metadata
@@ -174,6 +175,18 @@ def test_padding_follows_the_metadata() -> None:
     assert read_metadata(with_metadata(b"\x80\0\0\0")).arch == "gfx942"
 
 
+def test_many_kernels_without_figures_are_counted() -> None:
+    kernels = [{".name": f"k{number}"} for number in range(60)]
+    notes = read_metadata(with_metadata(msgpack.packb({"amdhsa.kernels": [{}, *kernels, {}]}))).notes
+    assert len(notes) == 51
+    assert notes[0] == "The metadata has a kernel without a name."
+    assert notes[1].startswith("k0: the metadata lacks .vgpr_count")
+    assert notes[-1] == "And 11 more notes about kernels."
+    many = b"\x81" + msgpack.packb("amdhsa.kernels") + b"\xdd" + (1_000_001).to_bytes(4, "big") + b"\x80" * 1_000_001
+    with pytest.raises(ValueError, match="is damaged: a list in it claims more than 1,000,000 entries"):
+        read_metadata(with_metadata(many))
+
+
 @each_row(
     ("data", "says"),
     [
@@ -199,7 +212,7 @@ def test_padding_follows_the_metadata() -> None:
             "The code object's metadata is damaged: it is no MessagePack.",
         ),
         (with_metadata(b"\x91" * 5000 + b"\xc0"), "The code object's metadata is damaged: it is no MessagePack."),
-        (with_metadata(b"\xdd\xff\xff\xff\xff"), "The code object's metadata is damaged: it is no MessagePack."),
+        (with_metadata(b"\xdd\xff\xff\xff\xff"), "is damaged: a list in it claims more than 1,000,000 entries."),
         (with_metadata(b"\x90"), "The code object's metadata is damaged: expected a map."),
     ],
 )

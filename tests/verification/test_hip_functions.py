@@ -13,7 +13,7 @@ import pytest
 
 from ckwatch.verification.library import SOURCES
 
-INVALID_VALUE, INVALID_CONTEXT, NOT_SUPPORTED = 1, 201, 801
+INVALID_VALUE, INVALID_DEVICE, INVALID_CONTEXT, NOT_SUPPORTED = 1, 101, 201, 801
 CAPTURE_UNSUPPORTED, CAPTURE_UNJOINED, CAPTURE_IMPLICIT, CAPTURED_EVENT = 900, 904, 906, 907
 UPDATE_FAILURE, INVALID_CHANNELS = 910, 911
 TO_DEVICE, TO_HOST = 1, 2
@@ -257,6 +257,32 @@ def test_contexts_are_a_stack(hip: Hip) -> None:
     assert hip.made("hipCtxGetCurrent") == primary
     hip("hipCtxDestroy", context)
     hip("hipCtxDestroy", context, fails=INVALID_CONTEXT)
+
+
+def test_hip_5_reads_properties_where_it_had_them(hip: Hip) -> None:
+    into = [ctypes.create_string_buffer(b"\xff" * 2048, 2048) for _ in range(2)]
+    hip("hipGetDevicePropertiesR0600", into[0], 0)
+    hip("hipGetDeviceProperties", into[1], 0)
+    new, old = (one.raw for one in into)
+    assert old[792:] == b"\xff" * (2048 - 792)
+    assert old[396:652].rstrip(b"\0") == b"gfx942:sramecc+:xnack-"
+    for name, (before, since, size) in {
+        "name": (0, 0, 256), "totalGlobalMem": (256, 288, 8), "sharedMemPerBlock": (264, 296, 8),
+        "warpSize": (276, 308, 4), "maxThreadsDim[2]": (292, 332, 4), "maxGridSize[0]": (296, 336, 4),
+        "clockRate": (308, 348, 4), "memoryClockRate": (312, 608, 4), "totalConstMem": (320, 352, 8),
+        "major": (328, 360, 4), "multiProcessorCount": (336, 388, 4), "l2CacheSize": (340, 616, 4),
+        "maxThreadsPerMultiProcessor": (344, 624, 4), "clockInstructionRate": (352, 1424, 4),
+        "memPitch": (712, 312, 8), "isLargeBar": (764, 1464, 4),
+    }.items():  # fmt: skip
+        assert any(old[before : before + size]), name
+        assert old[before : before + size] == new[since : since + size], name
+    assert int.from_bytes(old[264:272], "little") == 65536
+    assert int.from_bytes(old[276:280], "little") == 64
+    assert int.from_bytes(old[392:396], "little") == 942  # gcnArch
+    assert int.from_bytes(old[336:340], "little") == 304
+    hip("hipGetDeviceProperties", into[1], 99, fails=INVALID_DEVICE)
+    hip("hipGetDeviceProperties", None, 0, fails=INVALID_VALUE)
+    assert hip.made("hipChooseDevice", into[1]) == 0
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from itertools import count, takewhile
 
+import numpy as np
 import pytest
 
-from references.wave_emulator import ALL_ARCHITECTURES, WaveEmulator
+from references.wave_emulator import ALL_ARCHITECTURES, LANES, WaveEmulator, WaveState
 
 GFX9, GFX12 = ("gfx90a", "gfx942", "gfx950"), ("gfx1201", "gfx1250")
 RDNA = ("gfx1100", *GFX12)
@@ -211,3 +213,92 @@ def test_findings_are_read_as_json(emulator: WaveEmulator) -> None:
 
 def test_moves_by_relative_registers_load_nothing(emulator: WaveEmulator) -> None:
     assert found(emulator, ["v_movrels_b32_e32 v1, v2", USE, END], "gfx1100") == []
+
+
+LOW, HIGH = "global_load_d16_b16 v1, v[2:3], off", "global_load_d16_hi_b16 v1, v[2:3], off"
+WHOLE = "global_load_b32 v1, v[2:3], off"
+HALVES: dict[str, tuple[str, str, bool]] = {
+    "stored to LDS": ("ds_store_b16 v4, v1", "ds_store_b16_d16_hi v4, v1", False),
+    "a byte of it": ("ds_store_b8 v4, v1", "ds_store_b8_d16_hi v4, v1", False),
+    "stored": ("global_store_b16 v[6:7], v1, off", "global_store_d16_hi_b16 v[6:7], v1, off", False),
+    "named": ("v_mov_b16_e32 v5.l, v1.l", "v_mov_b16_e32 v5.l, v1.h", False),
+    "compared": ("v_cmp_eq_u16_e32 vcc_lo, v1.l, v5.l", "v_cmp_eq_u16_e32 vcc_lo, v1.h, v5.l", False),
+    "the only one there is": ("v_cvt_f32_f16_e32 v5, v1", "v_cvt_f32_f16_e32 v5, v1.h", False),
+    "chosen": ("v_add_f16_e64 v5, v1, v1", "v_add_f16_e64 v5, v1, v1 op_sel:[1,1,0]", False),
+    "compared, chosen": ("v_cmp_eq_u16_e64 s5, v1, v5", "v_cmp_eq_u16_e64 s5, v1, v5 op_sel:[1,0]", False),
+    "twice": ("v_pk_add_f16 v5, v1, v1 op_sel_hi:[0,0]", "v_pk_add_f16 v5, v1, v1 op_sel:[1,1]", False),
+    "widened": ("v_fma_mix_f32 v5, v1, v6, v7 op_sel_hi:[1,0,0]", "v_fma_mix_f32 v5, v1, v6, v7 op_sel:[1,0,0] op_sel_hi:[1,0,0]", False),
+    "packed": ("v_pack_b32_f16 v5, v1, v6", "v_pack_b32_f16 v5, v1, v6 op_sel:[1,0,0]", False),
+    "lanes exchanged": ("v_mov_b16_dpp v5.l, v1.l row_shr:1 row_mask:0xf bank_mask:0xf // 7E0A38FA FF011101", "v_mov_b16_dpp v5.l, v1.h row_shr:1 row_mask:0xf bank_mask:0xf // 7E0A38FA FF011181", False),
+    "overwritten": ("v_mov_b16_e32 v1.l, v5.l", "v_mov_b16_e32 v1.h, v5.l", True),
+    "overwritten, chosen": ("v_add_f16_e64 v1, v5, v6", "v_add_f16_e64 v1, v5, v6 op_sel:[0,0,1]", True),
+    "overwritten by LDS": ("ds_load_u16_d16 v1, v4", "ds_load_u16_d16_hi v1, v4", True),
+}  # fmt: skip
+"""A use of the lower half of v1 alone, one of the upper half, and if it is written."""
+
+
+def found_twice(emulator: WaveEmulator, lines: Sequence[str], architecture: str) -> list[str]:
+    """The notes, which are the same of the paths and of a wave that executes the lines."""
+    notes = [note for _, _, note in found(emulator, lines, architecture)]
+    state = WaveState(memory=np.zeros(1024, np.uint8), lds=np.zeros(1024, np.uint8))
+    addresses = np.uint64(emulator.memory_address) + np.arange(LANES, dtype=np.uint64) * np.uint64(4)
+    for first, offset in ((2, 0), (6, 512)):
+        state.vectors[first : first + 2] = (addresses + np.uint64(offset)).view(np.uint32).reshape(LANES, 2).T
+    state.vectors[4] = np.arange(LANES) * 4
+    state.exec_mask = (1 << (32 if architecture in RDNA else LANES)) - 1
+    emulator.run(lines_of(lines, architecture), architecture, state, checked=True, reports=True)
+    executed = [json.loads(text) for text in takewhile(bool, map(emulator.finding, count()))]
+    assert [one["note"] for one in executed if one["kind"] == "missing-wait"] == notes
+    return notes
+
+
+@pytest.mark.parametrize("use", HALVES)
+@pytest.mark.parametrize("architecture", ["gfx1100", "gfx1201"])
+def test_a_load_into_one_half_leaves_the_other(emulator: WaveEmulator, architecture: str, use: str) -> None:
+    low, high, is_written = HALVES[use]
+    how, counter = "overwritten" if is_written else "read", "loadcnt" if architecture in GFX12 else "vmcnt"
+    missing = [f"v1 is {how} before its load has arrived ({counter})"]
+    for load, right, wrong in ((HIGH, low, high), (LOW, high, low)):
+        assert found_twice(emulator, [load, right, "vm(0)", END], architecture) == []
+        assert found_twice(emulator, [load, wrong, "vm(0)", END], architecture) == missing
+        assert found_twice(emulator, [load, "vm(0)", wrong, END], architecture) == []
+    for one in (low, high):
+        assert found_twice(emulator, [WHOLE, one, "vm(0)", END], architecture) == missing
+        assert found_twice(emulator, [LOW, HIGH, one, "vm(0)", END], architecture) == missing
+
+
+def test_two_loads_into_the_halves_of_one_register(emulator: WaveEmulator) -> None:
+    low, high = "v_mov_b16_e32 v5.l, v1.l", "v_mov_b16_e32 v5.l, v1.h"
+    missing = [f"{V1_READ} (vmcnt)"]
+    for lines, expected in (
+        ([LOW, HIGH, "vm(0)", USE], []),
+        ([LOW, HIGH, USE, "vm(0)"], missing),
+        ([LOW, HIGH, "vm(1)", USE], missing),
+        ([LOW, HIGH, "vm(1)", low], []),
+        ([LOW, HIGH, "vm(1)", high], missing),
+        ([WHOLE, HIGH, "vm(1)", low], []),
+        ([WHOLE, HIGH, low], missing),
+        ([WHOLE, HIGH, "vm(1)", high], missing),
+        ([LOW, "ds_load_u16_d16_hi v1, v4", "vm(0)", low], []),
+        ([LOW, "ds_load_u16_d16_hi v1, v4", "vm(0)", high], [f"{V1_READ} (lgkmcnt)"]),
+        ([HIGH, "v_and_b32_e32 v5, 0xffff, v1"], missing),  # as compilers wait
+    ):
+        assert found_twice(emulator, [*lines, END], "gfx1100") == expected, lines
+
+
+@pytest.mark.parametrize("architecture", GFX9)
+def test_registers_with_ecc_are_loaded_as_a_whole(emulator: WaveEmulator, architecture: str) -> None:
+    low, high = LOW.replace("d16_b16", "short_d16"), HIGH.replace("d16_hi_b16", "short_d16_hi")
+    assert found_twice(emulator, [low, high, "vm(0)", USE, END], architecture) == []
+    for load in (low, high):
+        for use in ("ds_write_b16 v4, v1", "ds_write_b16_d16_hi v4, v1", "v_cvt_f32_f16_e32 v5, v1",
+                    "v_add_f16_sdwa v5, v1, v1 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_1 src1_sel:WORD_1"):  # fmt: skip
+            assert found_twice(emulator, [load, use, "vm(0)", END], architecture) == [f"{V1_READ} (vmcnt)"]
+            assert found_twice(emulator, [load, "vm(0)", use, END], architecture) == []
+
+
+def test_gfx1250_has_registers_with_ecc(emulator: WaveEmulator) -> None:
+    for load in (LOW, HIGH):
+        for use in HALVES["stored to LDS"][:2]:
+            assert found_twice(emulator, [load, use, "vm(0)", END], "gfx1250") == [f"{V1_READ} (loadcnt)"]
+            assert found_twice(emulator, [load, "vm(0)", use, END], "gfx1250") == []

@@ -76,6 +76,35 @@ def test_mistakes(tmp_path: Path, marked: str, code: str, message: str) -> None:
     assert [kernel.name for kernel in found.kernels] == ["k"]
 
 
+@pytest.mark.parametrize(
+    ("entry", "code", "message"),
+    [
+        ('""', "invalid-argument", "a toolchain is a name or a folder, and not empty"),
+        ('" "', "invalid-argument", "a toolchain is a name or a folder, and not empty"),
+        ("7", "wrong-type", "element 2 of `also` must be a string, not the integer 7"),
+        ('["rocm-6.4"]', "wrong-type", "element 2 of `also` must be a string, not an array"),
+    ],
+)
+def test_toolchains_beside_a_mistake_are_kept(tmp_path: Path, entry: str, code: str, message: str) -> None:
+    marked = f'[toolchain]\nalso = ["rocm-6.4", «{entry}», "ck-1.1.0", "{{}}"]\n[compile]\njobs = 3\n'
+    text, expected = unmarked(marked, str(tmp_path / "ckwatch.toml"))
+    found = workspace(tmp_path, {"ckwatch.toml": text, "k.kernel.toml": KERNEL})
+    (diagnostic,) = found.diagnostics
+    assert (diagnostic.code, diagnostic.message, diagnostic.span) == (f"workspace/{code}", message, expected)
+    assert found.settings.toolchain.also == ["rocm-6.4", "ck-1.1.0", "{}"]
+    places = [text.splitlines()[1][span.start.column : span.end.column] for span in found.also]
+    assert places == ['"rocm-6.4"', '"ck-1.1.0"', '"{}"']
+    assert found.settings.compile.jobs == 3
+
+
+def test_several_toolchains_with_mistakes_are_left_out(tmp_path: Path) -> None:
+    text = '[toolchain]\nalso = ["", "ck-1.1.0", 3, "rocm-6.4", ""]\nalso_build = 1\n'
+    found = workspace(tmp_path, {"ckwatch.toml": text, "k.kernel.toml": KERNEL})
+    assert len(found.diagnostics) == 4
+    assert found.settings.toolchain.also == ["ck-1.1.0", "rocm-6.4"]
+    assert [span.start.column for span in found.also] == [12, 27]
+
+
 def test_keys_beside_a_mistake_are_kept(tmp_path: Path) -> None:
     text = '[compile]\njobs = "four"\ntimeout_s = 5\n[workspace]\narchs = ["gfx90a"]\n'
     settings = workspace(tmp_path, {"ckwatch.toml": text, "k.kernel.toml": KERNEL}).settings
@@ -111,6 +140,19 @@ def test_sizes(text: str, size: int) -> None:
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(CkwatchError, match="is not a size"):
         parse_byte_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ('[workspace]\narchs = ["gfx942", "gfx1251"]\n', {"gfx942": (2, 10), "gfx1251": (2, 20)}),
+        ("", {}),
+        ('[workspace]\narchs = ["gfx942", "gfx94"]\n', {}),
+    ],
+)
+def test_archs_have_places(tmp_path: Path, text: str, places: dict[str, tuple[int, int]]) -> None:
+    found = workspace(tmp_path, {"ckwatch.toml": text, "k.kernel.toml": KERNEL}).arch_spans
+    assert {arch: (span.start.line + 1, span.start.column + 1) for arch, span in found.items()} == places
 
 
 def test_flags_have_places(tmp_path: Path) -> None:

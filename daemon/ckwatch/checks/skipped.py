@@ -50,12 +50,13 @@ def skip_summaries(
     return tuple(found)
 
 
-def skipped_text(total: int, codes: Iterable[str]) -> str:
+def skipped_text(total: int, broken: Iterable[tuple[str, str]]) -> str:
     """`12 of 48 combinations are skipped, which break rules: 8 × MPerBlock % (MPerXdl * MXdlPerWave) == 0, 4 × …`.
 
-    `codes`: of the first rule that each of them breaks.
+    `broken`: code and message of the first rule that each of them breaks; operations spell a rule's condition in
+    parameters of their own.
     """
-    counted = Counter(_conditions().get(code, code) for code in codes).most_common()
+    counted = Counter(_condition(code, message) for code, message in broken).most_common()
     shown = [f"{number} × {condition}" for condition, number in counted[:REASONS_SHOWN]]
     left = sum(number for _, number in counted[REASONS_SHOWN:])
     reasons = ", ".join([*shown, *([f"{left} × other rules"] if left else [])])
@@ -65,13 +66,18 @@ def skipped_text(total: int, codes: Iterable[str]) -> str:
     return f"{f'all {total} combinations break' if total > 1 else 'the only combination breaks'} rules: {reasons}"
 
 
+def _condition(code: str, message: str) -> str:
+    known = _conditions().get(code, ())
+    return next((one for one in known if f" {one}: " in message), known[0] if known else code)
+
+
 @cache
-def _conditions() -> Mapping[str, str]:
-    return {
-        f"rule/{rule.slug}": operation.spelled(rule.condition)
-        for operation in OPERATIONS.values()
-        for rule in operation.rules
-    }
+def _conditions() -> Mapping[str, Sequence[str]]:
+    found: dict[str, dict[str, None]] = {}
+    for operation in OPERATIONS.values():
+        for rule in operation.rules:
+            found.setdefault(f"rule/{rule.slug}", {})[operation.spelled(rule.condition)] = None
+    return {code: tuple(conditions) for code, conditions in found.items()}
 
 
 def _summary(
@@ -86,7 +92,7 @@ def _summary(
             refusals.append(rule)
             firsts.setdefault(rule.code, (unit, rule))
     everything = len(refusals) >= sweep.combinations
-    message = skipped_text(sweep.combinations, [one.code for one in refusals])
+    message = skipped_text(sweep.combinations, [(one.code, one.message) for one in refusals])
     if refusals and all(one.code in known or one.span in known for one in refusals):
         return None
     places = {one.span for one in refusals}

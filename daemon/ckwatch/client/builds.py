@@ -124,6 +124,7 @@ class Sweep:
     ) -> None:
         self.units = units
         self.skipped: dict[str, str] = {}
+        self._broken: list[tuple[str, str]] = []
         self._lines = lines
         self._checked = checked
 
@@ -132,7 +133,7 @@ class Sweep:
         """`12 of 48 combinations are skipped, which break rules: 8 × …`; empty as long as none is."""
         from ckwatch.checks.skipped import skipped_text
 
-        return skipped_text(len(self.units), self.skipped.values()) if self.skipped else ""
+        return skipped_text(len(self.units), self._broken) if self.skipped else ""
 
     def __aiter__(self) -> Sweep:
         return self
@@ -143,6 +144,9 @@ class Sweep:
             if line.event == "unit":
                 result = unit_result(line, self.units, checked=self._checked)
                 if result.skipped:
-                    self.skipped[result.id] = "" if (error := result.first_error) is None else error.code
+                    error = result.first_error
+                    code, message = ("", "") if error is None else (error.code, error.message)
+                    self.skipped[result.id] = code
+                    self._broken.append((code, message))
                 return result
         raise StopAsyncIteration

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from ckwatch.codeobject.metadata import ArgumentMetadata, CodeObjectMetadata, read_metadata
 from ckwatch.compile import elf
-from ckwatch.compile.offload_bundles import find_device_code, what_it_is
+from ckwatch.compile.offload_bundles import find_device_code, what_it_is, why_not_unpacked
 from ckwatch.system.user_files import BINARY_LIMIT_BYTES, TEXT_LIMIT_BYTES, is_file, is_folder, read_file
 
 SUFFIXES = (".hsaco", ".co", ".so", ".o", ".a", ".pt2", ".hipfb")
@@ -104,7 +104,7 @@ class _Asked:
     bytes_left: int = BINARY_LIMIT_BYTES
 
     def takes(self, size: int) -> bool:
-        """Return True if so many bytes may be unpacked, which count from then on."""
+        """Return True if so many bytes may be unpacked, which count from then on; a negative number gives them back."""
         fits = size <= self.bytes_left
         self.bytes_left -= size if fits else 0
         return fits
@@ -174,20 +174,27 @@ def _in_archive(file: BytesIO | Path, name: str, asked: _Asked) -> Iterator[_Fou
         with zipfile.ZipFile(file) as archive:
             members = {one.filename: one for one in archive.infolist()}
 
-            def read(member: str, limit: int) -> bytes | None:
-                told = members.get(member)
-                if told is None or told.file_size > limit or not asked.takes(told.file_size):
-                    return None
-                with archive.open(told) as file:
-                    return file.read(told.file_size)
-
-            for member in [one for one in members if one.endswith(SUFFIXES) and not one.endswith(".pt2")]:
+            def read(member: str) -> bytes:
+                told = members[member]
+                if problem := why_not_unpacked(told.file_size, min(told.compress_size, archive.start_dir)):
+                    raise ValueError(problem)
+                if not asked.takes(told.file_size):
+                    raise ValueError("is left out: with it, more is unpacked than fits into memory")
                 try:
-                    content = read(member, BINARY_LIMIT_BYTES)
-                    if content is None:
-                        yield f"{name}: {member} is too large"
-                        continue
-                    if content.startswith(_ZIP):
+                    with archive.open(told) as file:
+                        return file.read(told.file_size)
+                except _DAMAGED_ZIP as error:
+                    asked.takes(-told.file_size)
+                    raise ValueError(f"is damaged: {error}") from error
+
+            def beside(member: str) -> bytes | None:
+                told = members.get(member)
+                return read(member) if told is not None and told.file_size <= TEXT_LIMIT_BYTES else None
+
+            for member in [one for one in members if one.endswith(SUFFIXES)]:
+                try:
+                    content = b"" if member.endswith(".pt2") else read(member)
+                    if content.startswith(_ZIP) or member.endswith(".pt2"):
                         yield f"{name}: {member} is an archive itself: unpack it"
                         continue
                     stem = PurePosixPath(member)
@@ -196,10 +203,10 @@ def _in_archive(file: BytesIO | Path, name: str, asked: _Asked) -> Iterator[_Fou
                         stem.name,
                         asked,
                         member,
-                        lambda suffix, stem=stem: read(str(stem.with_suffix(suffix)), TEXT_LIMIT_BYTES),  # type: ignore[misc]
+                        lambda suffix, stem=stem: beside(str(stem.with_suffix(suffix))),  # type: ignore[misc]
                     )
-                except _DAMAGED_ZIP as error:
-                    yield f"{name}: {member} is damaged: {error}"
+                except ValueError as error:
+                    yield f"{name}: {member} {error}"
     except _DAMAGED_ZIP as error:
         yield f"{name} is a damaged archive: {error}"
 

@@ -26,6 +26,7 @@ NT_AMD_HSA_METADATA = 10
 """The note of code object version 2, whose content is YAML."""
 
 _DESCRIPTOR_BYTES = 64
+_MOST_KERNELS, _MOST_NOTES = 1_000_000, 50
 _ABI_VERSIONS = (1, 2, 3, 4)
 """Of the versions 3 to 6 of code objects."""
 _ARCH_OF_MACHINE = {
@@ -144,15 +145,19 @@ def read_metadata(data: bytes) -> CodeObjectMetadata:
     fields = [kernel for one in described if isinstance(one, list) for kernel in one]
     names = readable_names(_kernel_symbol(kernel) for kernel in fields if isinstance(kernel, dict))
     kernels: list[KernelResources] = []
+    about_kernels: dict[str, None] = {}
     for kernel in fields:
         if not isinstance(kernel, dict) or not _kernel_symbol(kernel):
-            notes.append("The metadata has a kernel without a name.")
+            about_kernels["The metadata has a kernel without a name."] = None
             continue
         symbol = _kernel_symbol(kernel)
         found, missing = _kernel_resources(kernel, names[symbol], symbols, arch, descriptors.get(symbol))
-        notes.extend(missing)
+        about_kernels |= dict.fromkeys(missing)
         if found is not None:
             kernels.append(found)
+    notes += [*about_kernels][:_MOST_NOTES]
+    if len(about_kernels) > _MOST_NOTES:
+        notes.append(f"And {len(about_kernels) - _MOST_NOTES:,} more notes about kernels.")
     return CodeObjectMetadata(
         arch=arch,
         kernels=tuple(kernels),
@@ -228,11 +233,19 @@ def _metadata_maps(notes: Sequence[elf.ElfNote]) -> tuple[list[Mapping[str, Any]
         if note.owner == _OWNER and note.kind == NT_AMDGPU_METADATA:
             try:
                 # unpackb allocates nothing for a damaged count, which Unpacker would.
-                value = msgpack.unpackb(note.content, raw=False, unicode_errors="replace", strict_map_key=True)
+                value = msgpack.unpackb(
+                    note.content,
+                    raw=False,
+                    unicode_errors="replace",
+                    strict_map_key=True,
+                    max_array_len=_MOST_KERNELS,
+                )
             except msgpack.ExtraData as error:
                 value = error.unpacked  # padding follows
-            except (ValueError, TypeError, RecursionError):  # some of them say nothing
-                problems.append("The code object's metadata is damaged: it is no MessagePack.")
+            except (ValueError, TypeError, RecursionError) as error:  # some of them say nothing
+                many = "max_array_len" in str(error)
+                what = f"a list in it claims more than {_MOST_KERNELS:,} entries" if many else "it is no MessagePack"
+                problems.append(f"The code object's metadata is damaged: {what}.")
                 continue
             if isinstance(value, dict):
                 maps.append(value)

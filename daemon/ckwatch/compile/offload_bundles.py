@@ -28,6 +28,9 @@ _MOST_ENTRIES = 1024
 _HEADERS = {1: struct.Struct("<IQ"), 2: struct.Struct("<IIQ"), 3: struct.Struct("<QQQ")}
 """By the version, what follows the method: the size of it all (not in version 1), that of the content, a hash."""
 _METHODS = ("zlib", "zstd")
+_PLAUSIBLE_BYTES, _MOST_EXPANDED = 64 * 1024**2, 256
+"""The limit above which code cannot take less than a share of this, as packed code takes about a tenth."""
+_CHUNK_BYTES = 64 * 1024
 _OTHERS = ((b"BC\xc0\xde", "LLVM bitcode"), (b"\x03\x02\x23\x07", "SPIR-V"))
 
 
@@ -45,7 +48,7 @@ class DeviceCode(NamedTuple):
 
 def find_device_code(data: bytes, may_unpack: Callable[[int], bool] = lambda _size: True) -> Iterator[DeviceCode]:
     """Find all code objects in a file, in its order: those of bundles, and those that lie there as such. `may_unpack`
-    is asked before so many bytes are unpacked.
+    is asked before so many bytes are unpacked, and given them back, as a negative number, where they are damaged.
 
     Damage is yielded, not raised. The name of a format in a text looks like damage: what a caller knows to be no bundle
     is for it to drop.
@@ -76,6 +79,16 @@ def find_device_code(data: bytes, may_unpack: Callable[[int], bool] = lambda _si
         except ValueError as error:
             yield DeviceCode(at, problem=str(error))
         marks = {one: at if at < 0 or at >= end else data.find(one, end) for one, at in marks.items()}
+
+
+def why_not_unpacked(size: int, packed: int) -> str:
+    """Complete a sentence about what claims so many bytes in so many packed ones, and is not unpacked for that; else
+    ""."""
+    if size > BINARY_LIMIT_BYTES:
+        return f"claims to be of {size / 1024**3:.1f} GiB, and no more than 2 GiB are unpacked"
+    if size > max(_PLAUSIBLE_BYTES, packed * _MOST_EXPANDED):
+        return f"claims to be of {size >> 20:,} MiB in {packed:,} bytes, which no code is: it is left out"
+    return ""
 
 
 def what_it_is(code: bytes) -> str:
@@ -142,7 +155,7 @@ def _arch_of(target: str) -> str:
     return arch.partition("-")[2] if arch.startswith(("-", "unknown-")) else arch
 
 
-def _unpacked(data: bytes, at: int, may_unpack: Callable[[int], bool]) -> tuple[bytes, int, str]:
+def _unpacked(data: bytes, at: int, may_unpack: Callable[[int], bool]) -> tuple[bytearray, int, str]:
     """Return the plain bundle in a compressed one, the bytes that this takes (0: not known), and words about it. Raises
     ValueError."""
     try:
@@ -155,19 +168,29 @@ def _unpacked(data: bytes, at: int, may_unpack: Callable[[int], bool]) -> tuple[
         raise ValueError("is cut short") from error
     begin = at + 8 + header.size
     taken = total[0] if total else 0
-    if size > BINARY_LIMIT_BYTES or (taken and not 8 + header.size <= taken <= len(data) - at):
+    if taken and not 8 + header.size <= taken <= len(data) - at:
         raise ValueError("is cut short")
+    content = memoryview(data)[begin : at + taken if taken else None]
+    if problem := why_not_unpacked(size, len(content)):
+        raise ValueError(problem)
     if not may_unpack(size):
         raise ValueError("is left out: with it, more is unpacked than fits into memory; choose one arch, or unpack it")
-    content = data[begin : at + taken] if taken else data[begin:]
     unpacker, error_of_it = _UNPACKERS[method]()
+    unpacked, read = bytearray(), 0
     try:
-        unpacked = unpacker.decompress(content, size + 1)
+        while read < len(content) and len(unpacked) <= size and not unpacker.eof:
+            unpacked += unpacker.decompress(content[read : read + _CHUNK_BYTES], size + 1 - len(unpacked))
+            read += _CHUNK_BYTES
+        if len(unpacked) != size or not unpacker.eof:
+            raise ValueError("is damaged: its content is not of the size that it claims")
     except (error_of_it, EOFError, MemoryError) as error:
+        may_unpack(-size)
         raise ValueError(f"is damaged: {error}") from error
-    if len(unpacked) != size or not unpacker.eof:
-        raise ValueError("is damaged: its content is not of the size that it claims")
-    return unpacked, taken or len(data) - at - len(unpacker.unused_data), f"{_METHODS[method]}, version {version}"
+    except ValueError:
+        may_unpack(-size)
+        raise
+    end = begin + min(read, len(content)) - len(unpacker.unused_data)
+    return unpacked, taken or end - at, f"{_METHODS[method]}, version {version}"
 
 
 def _zlib_unpacker() -> tuple[Any, type[Exception]]:

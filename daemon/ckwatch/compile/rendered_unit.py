@@ -113,7 +113,7 @@ def compiler_inputs(
     folders = (*map(str, own_include_folders(workspace, unit, rendered)), *(folder for folder in given if folder))
     libraries = (toolchain.libraries, toolchain.hip_include) if isinstance(toolchain, Toolchain) else ()
     named = tuple(str(folder) for folder in libraries if folder is not None)
-    return CompilerInputs(flags, folders, str(ckwatch_templates.ROOT), named)
+    return CompilerInputs(flags, folders, str(ckwatch_templates.ROOT), named, workspace.arch_spans)
 
 
 def build_diagnostics(

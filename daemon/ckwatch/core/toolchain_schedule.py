@@ -106,6 +106,7 @@ def check_dropped(state: State, out: Effects, event: events.CheckWithDropped) ->
             continue
         unit.toolchains.given_up = unit.basis if event.everything else unit.toolchains.given_up
         unit.toolchains.requested = {}
+        state.with_queue.remove(unit.key)
         consider(state, unit)
         publish(out, unit)
 

@@ -55,8 +55,13 @@ class SearchedHeaders:
         return None
 
     def feature(self, name: str) -> FeatureAnswer:
-        """Return whether the headers have a feature. Raises KeyError for a name that is none's."""
+        """Return an answer about a feature of the headers. Raises KeyError for a name that is none's."""
         return answer(FEATURES[name], self.text, self.folder_of)
+
+    def has_feature(self, name: str) -> bool:
+        """Return whether the headers have a feature: a method, since templates must not get hold of functions. Raises
+        KeyError as `feature`."""
+        return self.feature(name).has
 
 
 def searched_headers(flags: Sequence[str], folders: Iterable[Path | str]) -> SearchedHeaders:

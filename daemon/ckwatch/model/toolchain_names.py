@@ -25,6 +25,11 @@ def toolchain_parts(text: str) -> tuple[str, ...]:
     return tuple(_JOINED.split(text))
 
 
+def is_version(text: str) -> bool:
+    """Return True for a version or the first numbers of one."""
+    return re.fullmatch(r"[0-9]+(\.[0-9]+)*", text) is not None
+
+
 def fits_version(wanted: str, version: str) -> bool:
     """Return True if `version` begins with all numbers of the wanted one: 7.2.4 fits 7.2, and 7.20.1 does not."""
     return f"{version}.".startswith(f"{wanted}.")

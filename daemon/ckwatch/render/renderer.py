@@ -145,7 +145,7 @@ class Renderer:
 
     def _include(self, headers: SearchedHeaders, name: str) -> MappedText:
         template = self._environment.get_template(name)
-        context = template.new_context({"has_feature": lambda feature: headers.feature(feature).has})
+        context = template.new_context({"has_feature": headers.has_feature})
         return self._environment.concat(template.root_render_func(context))
 
 

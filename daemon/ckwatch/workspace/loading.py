@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import logging
 import os
@@ -53,7 +54,7 @@ class Workspace:
     and place. `writers` are those whose files are used. `kernel_names` are the kernels' names by the paths of their
     files, also of kernels that are left out. `flags` are those of `[compile]` with their places,
     its defines last. `spaces` are the sweeps to tune, by kernel. `also` are the places of the names in `[toolchain]
-    also`.
+    also`, `arch_spans` those of the archs in `[workspace]`.
     """
 
     root: Path
@@ -67,6 +68,7 @@ class Workspace:
     flags: tuple[GivenFlag, ...] = field(default=())
     spaces: Mapping[str, tuple[SweepPlan, ...]] = field(default_factory=dict)
     also: tuple[Span, ...] = ()
+    arch_spans: Mapping[str, Span] = field(default_factory=dict)
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -182,7 +184,6 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     order = {file: index for index, file in enumerate(files)}
     diagnostics.sort(key=lambda one: (order.get(one.span.path, 0), one.span.start, one.span.end))
     flags = _flags(problems, settings, root)
-    also = (problems.document.span_of(("toolchain", "also", index)) for index in range(len(settings.toolchain.also)))
     return Workspace(
         root,
         settings,
@@ -194,7 +195,8 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
         names,
         flags,
         {one.kernel.name: one.spaces for one in kernels if one.spaces and one.kernel in chosen and one.kernel},
-        tuple(also),
+        _places_of_toolchains(problems, settings),
+        _places_of_archs(problems, settings),
     )
 
 
@@ -206,6 +208,22 @@ def _flags(problems: Problems, settings: Settings, root: Path) -> tuple[GivenFla
     places = {name: problems.document.key_span_of(("compile", "defines", name)) for name in defines}
     defined = (GivenFlag(f"-D{define_flag(name, value)}", places[name]) for name, value in defines.items())
     return (*given_flags(flags, spans, str(root)), *defined)
+
+
+def _places_of_toolchains(problems: Problems, settings: Settings) -> tuple[Span, ...]:
+    """The places of the entries of `[toolchain] also` that have no problem."""
+    wrong = {one.span for one in problems.found}
+    places = (problems.document.span_of(("toolchain", "also", index)) for index in itertools.count())
+    return tuple(itertools.islice((place for place in places if place not in wrong), len(settings.toolchain.also)))
+
+
+def _places_of_archs(problems: Problems, settings: Settings) -> dict[str, Span]:
+    """The places of the archs of `[workspace]`; none where they are the default ones."""
+    section = problems.document.values.get("workspace")
+    archs = settings.workspace.archs
+    if not isinstance(section, dict) or section.get("archs") != archs:
+        return {}
+    return {arch: problems.document.span_of(("workspace", "archs", index)) for index, arch in enumerate(archs)}
 
 
 class Overlays:
@@ -224,7 +242,7 @@ class Overlays:
 
 
 def _settings(problems: Problems, root: Path) -> Settings:
-    """The settings, with the default for each key that has a problem."""
+    """The settings, with the default for each key that has a problem; of `[toolchain] also` the other entries."""
     # every section is there, so that only one model has to be built
     values = {name: {} for name in Settings.model_fields} | problems.document.values
     settings = problems.validated(Settings, values, (), context={"root": str(root)})
@@ -235,15 +253,17 @@ def _settings(problems: Problems, root: Path) -> Settings:
         try:
             return Settings.model_validate(cleaned, strict=True, context={"root": str(root)})
         except ValidationError as error:
-            for detail in error.errors(include_url=False, include_input=False):
+            for detail in reversed(error.errors(include_url=False, include_input=False)):  # the last entry first
                 _remove(cleaned, place_of(detail))
     return Settings()
 
 
 def _remove(values: dict[str, Any], where: tuple[int | str, ...]) -> None:
-    """Remove the key of a section in which the place `where` lies."""
+    """Remove the key of a section in which the place `where` lies, or the entry of `[toolchain] also`."""
     section = values.get(str(where[0]))
-    if len(where) > 1 and isinstance(section, dict):
+    if where[:2] == ("toolchain", "also") and len(where) > 2:
+        del values["toolchain"]["also"][where[2]]
+    elif len(where) > 1 and isinstance(section, dict):
         section.pop(str(where[1]), None)
     else:
         values.pop(str(where[0]), None)

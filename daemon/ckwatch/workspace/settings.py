@@ -185,6 +185,14 @@ MacroValue = Annotated[str | int | bool, BeforeValidator(macro_value)]
 Argument = Annotated[
     str, _checked("invalid_argument", "an argument is not empty", lambda value: value and "\0" not in value)
 ]
+ToolchainName = Annotated[
+    str,
+    _checked(
+        "invalid_argument",
+        "a toolchain is a name or a folder, and not empty",
+        lambda value: value.strip() and "\0" not in value,
+    ),
+]
 HostName = Annotated[
     Argument, _checked("invalid_argument", "`{}` is not the name of a machine", re.compile(r"[^\s-]\S*").fullmatch)
 ]
@@ -233,7 +241,7 @@ class ToolchainSection(Section):
     ck: NamedFolder | None = Field(None, description='the folder that holds `ck/`, or "ck-1.1.0"')
     ck_tile: Folder | None = Field(None, description="the folder that holds `ck_tile/`")
     clangd: Program | None = Field(None, description="the program that answers questions about C++ in templates")
-    also: list[Argument] = Field(
+    also: list[ToolchainName] = Field(
         [], description="more toolchains that units are checked with in the background: names or folders"
     )
     also_build: bool = Field(

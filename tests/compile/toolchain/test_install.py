@@ -316,6 +316,15 @@ async def test_a_wrong_mirror_is_said_at_once(archive: Archive) -> None:
         await install(mirror="nonsense")
 
 
+@pytest.mark.parametrize("version", ["abc", "", "7.", "rocm-6.4", "6.4-1", "٦"])
+async def test_what_is_no_version_is_refused_before_indexes_are_read(archive: Archive, version: str) -> None:
+    archive.update_error = ToolchainError("indexes were read")
+    with pytest.raises(ToolchainError) as caught:
+        await run_install(archive, rocm=version)
+    assert caught.value.message == f"`{version}` is not a version of ROCm"
+    assert caught.value.hint == "Write it with numbers, as in --rocm 6.4."
+
+
 class FakeIndex:
     """A package index with a small source distribution. `targets`: the files that were fetched."""
 

@@ -142,7 +142,7 @@ def test_whether_it_is_verified_stands_behind_the_figures(given: Unit, text: str
 
 
 def test_what_is_not_emulated_has_no_lens_for_it() -> None:
-    brief = brief_of(unit(arch="gfx1200"))
+    brief = brief_of(unit(arch="gfx1310"))
     lenses = [*unit_lenses(brief, "file:///k"), *sweep_lenses("s", [brief], "file:///k")]
     assert "ckwatch.verify" not in {lens.command for lens in lenses}
 

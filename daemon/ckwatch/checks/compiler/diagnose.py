@@ -190,12 +190,13 @@ def _is_foreign_warning(message: ClangMessage, sources: Sources) -> bool:
 
 
 def _about_arch(message: ClangMessage, sources: Sources) -> Placed | None:
-    """The driver's refusal of the unit's arch, at its place in the kernel file."""
+    """The driver's refusal of the unit's arch, at its place in the kernel file or `ckwatch.toml`."""
     kernel, arch = sources.unit.kernel, sources.unit.arch
     refused = _REFUSED_ARCH.search(message.text) if message.position is None else None
     if refused is None or refused[1] != arch:
         return None
-    place = SourcePlace(kernel.arch_spans.get(arch, kernel.template_span))
+    places = {**sources.inputs.arch_spans, **kernel.arch_spans}
+    place = SourcePlace(places.get(arch, kernel.template_span))
     diagnostic = replace(_built(message, place, sources), message=not_compiled(arch))
     return Placed(_key(message, diagnostic), message, diagnostic, ErrorCause.FLAG)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from ckwatch.checks.clang_output import ClangMessage, ClangPosition, Inclusion, byte_column, position_in
 from ckwatch.checks.places import ReadLine, RenderedFile, source_span
@@ -26,12 +26,13 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', re.MULTILI
 class CompilerInputs:
     """The inputs of a compiler besides the rendered text: the flags of `ckwatch.toml` and the kernel file with their
     places, the folders of the workspace's own headers, the folder of the built-in templates, and those in which ROCm's
-    libraries lie, if they are there."""
+    libraries lie, if they are there, and the places of the archs of `ckwatch.toml`."""
 
     flags: tuple[GivenFlag, ...] = ()
     folders: tuple[str, ...] = ()
     built_in: str = ""
     libraries: tuple[str, ...] = ()
+    arch_spans: Mapping[str, Span] = field(default_factory=dict)
 
 
 NO_INPUTS = CompilerInputs()

@@ -41,7 +41,7 @@ from ckwatch.compile.toolchain.install_steps import (
 from ckwatch.compile.toolchain.named import installed_rocm
 from ckwatch.compile.toolchain.package_index import fetch, pip_index
 from ckwatch.model.errors import ToolchainError
-from ckwatch.model.toolchain_names import fits_version
+from ckwatch.model.toolchain_names import fits_version, is_version
 from ckwatch.system.durable_files import replace_file
 
 # Measured: the tree of ROCm 7.2.4 with clang 22 takes 0.5 GB.
@@ -74,6 +74,8 @@ async def install(
     folder = installations.toolchains_folder(os.environ)
     if mirror is not None:
         debian.check_mirror(mirror)
+    if rocm is not None and not is_version(rocm):
+        raise ToolchainError(f"`{rocm}` is not a version of ROCm", "Write it with numbers, as in --rocm 6.4.")
     wanted = _Wanted(rocm, clang)
     present = wanted.present(folder)
     if present is not None and not force:

@@ -185,7 +185,7 @@ class ViewLoader:
                     compiling.stalled_s,
                 ),
                 *(compiling.header_warnings, rendering, workspace.template_folders, self._tools.identity),
-                *(workspace.flags, self._tools.header_folders),
+                *(workspace.flags, workspace.arch_spans, self._tools.header_folders),
                 compiler and (compiler.hip_arguments, compiler.link_arguments, compiler.openmp, dict(compiler.roots)),
             )
         )

@@ -49,6 +49,6 @@ void check_doubtful_load(Wave *w, const Instruction *i, unsigned index, uint64_t
       undefined |= (uint64_t)(shadow[lane][0] != 0) << lane;
     }
   }
-  check_result(w, i, index, count, lanes, counter);
+  check_result(w, i, index, count, loaded_halves(w->launch->arch, detail), lanes, counter);
   put_loaded(w, i, index, count, lanes, undefined, shadow);
 }

@@ -168,9 +168,16 @@ static inline uint32_t shaped(uint32_t raw, uint32_t detail) {
   return raw;
 }
 
-/* What a load leaves as it is: RDNA has no ECC in registers. */
+/* The halves of a register that a load writes. */
+static inline unsigned loaded_halves(Arch arch, uint32_t detail) {
+  return detail & D16 && !has_register_ecc(arch) ? (detail & HIGH ? UPPER_HALF : LOWER_HALF) : BOTH_HALVES;
+}
+static inline unsigned stored_halves(uint32_t detail) {
+  return (detail & BYTES) > 2 ? BOTH_HALVES : detail & HIGH ? UPPER_HALF : LOWER_HALF;
+}
 static inline uint32_t kept_bits(const Wave *w, uint32_t detail) {
-  return detail & D16 && is_rdna(w->launch->arch) ? (detail & HIGH ? 0xffff : 0xffff0000u) : 0;
+  unsigned halves = loaded_halves(w->launch->arch, detail);
+  return halves == UPPER_HALF ? 0xffff : halves == LOWER_HALF ? 0xffff0000u : 0;
 }
 
 /* Puts what was read into the registers of the lanes. */

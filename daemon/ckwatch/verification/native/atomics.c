@@ -125,7 +125,7 @@ void memory_atomic(Wave *w, const Instruction *i, const Places *p, uint32_t deta
   if (w->launch->watched) watch_store(w, i, p, p->lanes & ~p->partial, bytes);
   if (w->group->counts && p->lanes) count_memory(w, i, p, bytes);
   if (w->checks) {
-    check_use(w, i, data, second ? 2 * words : words, p->lanes);
+    check_use(w, i, data, second ? 2 * words : words, BOTH_HALVES, p->lanes);
     check_stored(w, i, data, second ? 2 * words : words, p->lanes & ~p->partial, ~0u);
   }
   FOR_LANES(lane, p->lanes) {
@@ -157,7 +157,7 @@ void memory_atomic(Wave *w, const Instruction *i, const Places *p, uint32_t deta
     expect(w, i, VM, 0, 0, 0, 0);
     return;
   }
-  check_result(w, i, (unsigned)result, words, p->lanes, VM);
+  check_result(w, i, (unsigned)result, words, BOTH_HALVES, p->lanes, VM);
   put_loaded(w, i, (unsigned)result, words, p->lanes, undefined, shadow);
   expect(w, i, VM, (unsigned)result, words, p->lanes, 0);
 }

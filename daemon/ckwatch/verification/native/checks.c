@@ -152,25 +152,26 @@ void define_vector(Wave *w, uint32_t index, uint64_t lanes) { define_lanes(w->ch
 void define_scalar(Wave *w, uint32_t index) { put_scalar_shadow(w->checks, index, 0, NULL); }
 
 /* ---- What is outstanding ----------------------------------------------------------------------------------------- */
-static void land(WaveChecks *c, unsigned index) {
-  c->in_flight[index / 64] &= ~(1ull << index % 64);
-  c->flight_serial[VM][index] = c->flight_serial[LGKM][index] = 0;
+static bool waits_for(const uint32_t serial[COUNTERS]) { return serial[VM] | serial[LGKM]; }
+
+static void land(WaveChecks *c, unsigned index, int counter, unsigned half) {
+  c->flight_serial[index][half][counter] = 0;
+  if (!waits_for(c->flight_serial[index][0]) && !waits_for(c->flight_serial[index][1]))
+    c->in_flight[index / 64] &= ~(1ull << index % 64);
 }
 
 static void retire(WaveChecks *c, int counter) {
   const Outstanding *o = &c->outstanding[counter][c->first[counter]];
   c->first[counter] = (c->first[counter] + 1) % MOST_OUTSTANDING;
   c->count[counter]--;
-  for (unsigned r = o->first; r < (unsigned)o->first + o->count; r++) {
-    if (c->flight_serial[counter][r] != o->serial) continue;
-    c->flight_serial[counter][r] = 0;
-    if (!c->flight_serial[!counter][r]) c->in_flight[r / 64] &= ~(1ull << r % 64);
-  }
+  for (unsigned r = o->first; r < (unsigned)o->first + o->count; r++)
+    for (unsigned half = 0; half < 2; half++)
+      if (c->flight_serial[r][half][counter] == o->serial) land(c, r, counter, half);
   if (o->lds_serial) c->lds_done[counter] = o->lds_serial;
 }
 
-void expect(Wave *w, const Instruction *i, int counter, unsigned index, unsigned count, uint64_t lanes,
-            uint32_t lds_serial) {
+void expect_halves(Wave *w, const Instruction *i, int counter, unsigned index, unsigned count, unsigned halves,
+                   uint64_t lanes, uint32_t lds_serial) {
   WaveChecks *c = w->checks;
   if (!is_counted(w->launch->arch, counter, count, i)) return;
   if (!lanes) count = 0;
@@ -179,9 +180,12 @@ void expect(Wave *w, const Instruction *i, int counter, unsigned index, unsigned
   c->outstanding[counter][(c->first[counter] + c->count[counter]++) % MOST_OUTSTANDING] = (Outstanding){
       .at = i, .serial = serial, .lds_serial = lds_serial, .first = (uint16_t)index, .count = (uint8_t)count};
   for (unsigned r = index; r < index + count; r++) {
-    c->flight_lanes[r] = lanes;
-    c->flight_serial[counter][r] = serial;
-    c->flight_at[r] = i;
+    for (unsigned half = 0; half < 2; half++) {
+      if (!(halves >> half & 1)) continue;
+      c->flight_lanes[r][half] = lanes;
+      c->flight_serial[r][half][counter] = serial;
+      c->flight_at[r][half] = i;
+    }
     c->in_flight[r / 64] |= 1ull << r % 64;
   }
 }
@@ -208,25 +212,28 @@ void check_wait(Wave *w, int vm, int lgkm, int exp) {
 
 void check_scalar_wait(Wave *w) { memset(w->checks->scalar_in_flight, 0, sizeof w->checks->scalar_in_flight); }
 
-static NO_INLINE void report_missing_wait(Wave *w, const Instruction *i, unsigned index, uint64_t lanes,
-                                          const char *use) {
+static NO_INLINE void report_missing_wait(Wave *w, const Instruction *i, unsigned index, unsigned half,
+                                          uint64_t lanes, const char *use) {
   WaveChecks *c = w->checks;
-  Finding f = {.kind = MISSING_WAIT, .at = i, .other = c->flight_at[index], .lane = __builtin_ctzll(lanes),
+  const Instruction *load = c->flight_at[index][half];
+  Finding f = {.kind = MISSING_WAIT, .at = i, .other = load, .lane = __builtin_ctzll(lanes),
                .other_wave = -1, .other_lane = -1};
   char name[16];
   name_vector(name, sizeof name, index);
   snprintf(f.note, sizeof f.note, "%s is %s before its load has arrived (%s)", name, use,
-           arch_facts[w->launch->arch].counters[c->flight_serial[VM][index] ? VM : LGKM]);
+           arch_facts[w->launch->arch].counters[c->flight_serial[index][half][VM] ? VM : LGKM]);
   report(w, &f);
-  land(c, index);
+  for (half = 0; half < 2; half++)
+    if (c->flight_at[index][half] == load) land(c, index, VM, half), land(c, index, LGKM, half);
 }
 
-void check_flight(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes,
-                   const char *use) {
+void check_flight(Wave *w, const Instruction *i, unsigned index, unsigned count, unsigned halves, uint64_t lanes,
+                  const char *use) {
   WaveChecks *c = w->checks;
   for (unsigned r = index; r < index + count; r++)
-    if (c->in_flight[r / 64] >> r % 64 & 1 && c->flight_lanes[r] & lanes)
-      report_missing_wait(w, i, r, c->flight_lanes[r] & lanes, use);
+    for (unsigned half = 0; half < 2 && c->in_flight[r / 64] >> r % 64 & 1; half++)
+      if (halves >> half & 1 && waits_for(c->flight_serial[r][half]) && c->flight_lanes[r][half] & lanes)
+        report_missing_wait(w, i, r, half, c->flight_lanes[r][half] & lanes, use);
 }
 
 static NO_INLINE void check_scalar_flight(Wave *w, const Instruction *i, unsigned index, unsigned count,
@@ -279,7 +286,7 @@ void check_doubtful_address(Wave *w, const Instruction *i, const Operand *o, uin
   WaveChecks *c = w->checks;
   if (o->kind == VECTOR) {
     unsigned count = o->count ? o->count : 1;
-    check_use(w, i, o->index, count, lanes);
+    check_use(w, i, o->index, count, halves_of(o), lanes);
     if (any_of(c->undefined, o->index, count)) use_undefined_address(w, i, o->index, count, lanes);
   } else if (o->kind == SCALAR) {
     unsigned count = o->count ? o->count : 1;
@@ -303,13 +310,15 @@ void check_stored(Wave *w, const Instruction *i, unsigned index, unsigned count,
   }
 }
 
-void check_result(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes, int counter) {
+void check_result(Wave *w, const Instruction *i, unsigned index, unsigned count, unsigned halves, uint64_t lanes,
+                  int counter) {
   WaveChecks *c = w->checks;
   if (counter < 0 || !any_of(c->in_flight, index, count)) return;
   /* of loads that are counted together, the later one wins */
   for (unsigned r = index; r < index + count; r++)
-    if (c->in_flight[r / 64] >> r % 64 & 1 && c->flight_serial[!counter][r] && !c->flight_serial[counter][r])
-      check_flight(w, i, r, 1, lanes, "overwritten");
+    for (unsigned half = 0; half < 2 && c->in_flight[r / 64] >> r % 64 & 1; half++)
+      if (halves >> half & 1 && c->flight_serial[r][half][!counter] && !c->flight_serial[r][half][counter])
+        check_flight(w, i, r, 1, 1u << half, lanes, "overwritten");
 }
 
 void check_scalar_result(Wave *w, const Instruction *i, unsigned index, unsigned count) {
@@ -642,6 +651,86 @@ static NO_INLINE void propagate(Wave *w, const Instruction *i, unsigned reads) {
   else if (i->row != &unknown_row && (i->writes || flags & (WRITES_SCC | WRITES_VCC))) try_instruction(w, i, origin);
 }
 
+/* ---- Halves of registers ----------------------------------------------------------------------------------------- */
+/* A few values of each kind; where the halves are compared, or saturate, some have to be small. */
+static uint32_t tried_value(unsigned index, unsigned lane) {
+  uint32_t value = (index * LANES + lane + 1) * 0x9e3779b1u;
+  value = (value ^ value >> 15) * 0x85ebca77u;
+  value ^= value >> 13;
+  switch (lane % 4) {
+    case 0: return value;
+    case 1: return (value & 0x03ff03ff) | 0x38003800; /* two f16 */
+    case 2: return (value & 0x7fffff) | 0x3f000000;   /* f32 */
+    default: return value & 0x7fff;
+  }
+}
+
+/* Whether an instruction reads or writes this half: see try_instruction. */
+static bool uses_half(Wave *w, const Instruction *i, unsigned index, unsigned half) {
+  WaveChecks *c = w->checks;
+  uint32_t mask = 0xffffu << 16 * half, used = 0;
+  memset(c->undefined, 0, sizeof c->undefined);
+  memset(c->undefined_lanes, 0, sizeof c->undefined_lanes);
+  memset(c->has_row, 0, sizeof c->has_row);
+  memset(c->scalar_undefined, 0, sizeof c->scalar_undefined);
+  memset(c->shadow.s, 0, sizeof c->shadow.s);
+  for (unsigned s = 0; s < SCALAR_REGISTERS; s++) w->s[s] = tried_value(s, 0);
+  EXEC_OF(w) = UINT32_MAX;
+  w->s[SCC] = 1;
+  for (unsigned n = 0; n < i->operand_count; n++)
+    for (unsigned k = 0; i->operand[n].kind == VECTOR && k < words_of(&i->operand[n]); k++)
+      for (unsigned l = 0; l < LANES; l++) w->v[i->operand[n].index + k][l] = tried_value(i->operand[n].index + k, l);
+  for (unsigned l = 0; l < LANES; l++) c->shadow.v[index][l] = mask;
+  note_row(c, index, NULL);
+  try_instruction(w, i, NULL);
+  for (unsigned s = 0; s < SCALAR_WORDS; s++) used |= c->scalar_undefined[s] != 0;
+  i->execute(w, i);
+  for (unsigned n = 0; n < i->operand_count; n++)
+    for (unsigned k = 0; i->writes >> n & 1 && i->operand[n].kind == VECTOR && k < words_of(&i->operand[n]); k++) {
+      unsigned r = i->operand[n].index + k;
+      const uint32_t *row = prepare_row(c, r);
+      for (unsigned l = 0; l < LANES / 2; l++)
+        used |= r == index ? ((w->v[r][l] ^ tried_value(r, l)) & mask) | (row[l] & ~mask) : row[l];
+    }
+  return used != 0;
+}
+
+/* An operand of 16 bits may use one half. Of one of 32 bits a half may count for rounding alone, which is seen by
+ * chance. */
+static bool may_use_one_half(const Instruction *i, unsigned n) {
+  const Row *row = i->row;
+  if (row->flags & (IS_MEMORY | IS_MATRIX) || row == &unknown_row || !begins(i->text, "v_")) return false;
+  if (n >= row->results && strstr(last_type(row->name), "32") && !strstr(row->name, "_mix_")) return false;
+  return strstr(row->name, "16") || i->op_sel || i->has_op_sel_hi;
+}
+
+/* Of registers of which loads write a half: the halves that instructions use. */
+void choose_halves(Code *code, Arch arch) {
+  uint64_t loaded[VECTOR_WORDS] = {0}, any = 0;
+  for (const Instruction *i = code->instructions; i < code->instructions + code->count; i++) {
+    if (!loads_half(arch, i)) continue;
+    loaded[i->operand[0].index / 64] |= 1ull << i->operand[0].index % 64, any = 1;
+  }
+  if (!any) return;
+  Launch launch = {.code = code, .arch = arch};
+  Wave *w = aligned_alloc(64, sizeof *w);
+  if (!w) abort();
+  memset(w, 0, sizeof *w);
+  w->launch = &launch;
+  w->code = code;
+  w->mode = 0xf0; /* denormals of all types */
+  w->checks = new_wave_checks();
+  for (Instruction *i = code->instructions; i < code->instructions + code->count; i++)
+    for (unsigned n = 0; n < i->operand_count; n++) {
+      Operand *o = &i->operand[n];
+      if (!may_use_one_half(i, n) || o->kind != VECTOR || words_of(o) > 1 || o->half || !any_of(loaded, o->index, 1)) continue;
+      bool lower = uses_half(w, i, o->index, 0), upper = uses_half(w, i, o->index, 1);
+      if (lower != upper) o->spared = lower ? UPPER_HALF : LOWER_HALF;
+    }
+  free_wave_checks(w->checks);
+  free(w);
+}
+
 /* ---- Non-finite values ------------------------------------------------------------------------------------------- */
 static bool finite_16(uint32_t half) { return (half & 0x7c00) != 0x7c00; }
 static bool finite_brain(uint32_t half) { return (half & 0x7f80) != 0x7f80; }
@@ -889,7 +978,7 @@ void check_before(Wave *w, const Instruction *i) {
     unsigned count = words_of(o), index = o->index;
     if (o->kind == VECTOR) {
       if (any_of(c->in_flight, index, count))
-        check_flight(w, i, index, count, is_read ? read : written, is_read ? "read" : "overwritten");
+        check_flight(w, i, index, count, halves_of(o), is_read ? read : written, is_read ? "read" : "overwritten");
       if (!any_of(c->undefined, index, count)) continue;
       if (is_read)
         for (unsigned r = index; r < index + count; r++) doubtful |= (c->undefined_lanes[r] & read) != 0;

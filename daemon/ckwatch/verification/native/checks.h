@@ -63,9 +63,10 @@ struct WaveChecks {
 
   const Instruction *scalar_origin[SCALAR_REGISTERS];
 
-  uint64_t flight_lanes[VECTOR_REGISTERS];
-  uint32_t flight_serial[COUNTERS][VECTOR_REGISTERS]; /* 0: does not wait for this counter */
-  const Instruction *flight_at[VECTOR_REGISTERS];
+  /* Of the lower and of the upper half. */
+  uint64_t flight_lanes[VECTOR_REGISTERS][2];
+  uint32_t flight_serial[VECTOR_REGISTERS][2][COUNTERS]; /* 0: does not wait for this counter */
+  const Instruction *flight_at[VECTOR_REGISTERS][2];
   const Instruction *scalar_flight_at[SCALAR_REGISTERS];
 
   Outstanding outstanding[COUNTERS][MOST_OUTSTANDING]; /* rings */
@@ -114,11 +115,16 @@ static inline void define_lanes(WaveChecks *c, unsigned index, uint64_t lanes) {
 }
 void put_scalar_shadow(WaveChecks *c, unsigned index, uint32_t bits, const Instruction *origin);
 
+/* The halves of its registers that an operand uses. */
+static inline unsigned halves_of(const Operand *o) { return o->half ? o->half : BOTH_HALVES & ~o->spared; }
+
 /* The uses of registers by memory instructions: missing waits, undefined addresses, undefined data to memory. `lanes`
  * are those that use them. */
-void check_flight(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes, const char *use);
-static inline void check_use(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes) {
-  if (any_of(w->checks->in_flight, index, count)) check_flight(w, i, index, count, lanes, "read");
+void check_flight(Wave *w, const Instruction *i, unsigned index, unsigned count, unsigned halves, uint64_t lanes,
+                  const char *use);
+static inline void check_use(Wave *w, const Instruction *i, unsigned index, unsigned count, unsigned halves,
+                             uint64_t lanes) {
+  if (any_of(w->checks->in_flight, index, count)) check_flight(w, i, index, count, halves, lanes, "read");
 }
 void check_scalar_use(Wave *w, const Instruction *i, unsigned index, unsigned count);
 void check_doubtful_address(Wave *w, const Instruction *i, const Operand *o, uint64_t lanes);
@@ -132,7 +138,8 @@ static inline void check_address(Wave *w, const Instruction *i, const Operand *o
   if (lanes && doubtful) check_doubtful_address(w, i, o, lanes);
 }
 void check_stored(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes, uint32_t mask);
-void check_result(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes, int counter);
+void check_result(Wave *w, const Instruction *i, unsigned index, unsigned count, unsigned halves, uint64_t lanes,
+                  int counter);
 void check_scalar_result(Wave *w, const Instruction *i, unsigned index, unsigned count);
 
 /* The registers hold what was loaded: shadow[lane][dword] for the lanes of `undefined`, the others are defined. */
@@ -145,9 +152,18 @@ static inline bool is_counted(Arch arch, int counter, unsigned registers, const 
   /* RDNA's stores have a counter of their own; its invalidations have not */
   return !is_rdna(arch) || counter != VM || registers || !(i->row->flags & IS_MEMORY);
 }
-void expect(Wave *w, const Instruction *i, int counter, unsigned index, unsigned count, uint64_t lanes,
-            uint32_t lds_serial);
+void expect_halves(Wave *w, const Instruction *i, int counter, unsigned index, unsigned count, unsigned halves,
+                   uint64_t lanes, uint32_t lds_serial);
+static inline void expect(Wave *w, const Instruction *i, int counter, unsigned index, unsigned count, uint64_t lanes,
+                          uint32_t lds_serial) {
+  expect_halves(w, i, counter, index, count, BOTH_HALVES, lanes, lds_serial);
+}
 void expect_scalar(Wave *w, const Instruction *i, unsigned index, unsigned count);
+
+/* A load of 16 bits into one half, of which the other is kept. */
+static inline bool loads_half(Arch arch, const Instruction *i) {
+  return !has_register_ecc(arch) && i->row->flags & IS_MEMORY && strstr(i->row->name, "_d16") && i->row->results;
+}
 
 void name_register(char *text, size_t room, unsigned index); /* scalars behind the vectors */
 

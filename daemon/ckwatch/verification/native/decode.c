@@ -445,6 +445,7 @@ Code *decode(const char *disassembly, Arch arch, char **problem) {
     if (is_branch(i->text))
       i->target = instruction_at(code, i->address + 4 + (uint64_t)((int64_t)(int16_t)i->offset1 * 4));
   }
+  choose_halves(code, arch);
   Instruction *last = &code->instructions[code->count]; /* what lies behind the code */
   memset(last, 0, sizeof *last);
   last->row = &end_row;

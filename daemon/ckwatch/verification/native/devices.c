@@ -2,6 +2,7 @@
 #include "hip.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -21,40 +22,75 @@ static void name_of_device(char *text, size_t size) {
   snprintf(text, size, "%s", told_text("DEVICE", name));
 }
 
-/* A hipDeviceProp_tR0600. */
-EXPORT int hipGetDevicePropertiesR0600(void *properties, int number) {
-  enum { BYTES = 1472, ARCH_NAME = 1160, UNLIMITED = INT32_MAX };
-  static const struct {
-    uint16_t offset;
-    int value;
-  } fields[] = {{304, 65536}, {320, 1024}, {324, 1024}, {328, 1024}, {332, 1024}, {336, UNLIMITED},
-                {340, 65536}, {344, 65536}, {400, 1}, {576, 1}, {580, 1}, {600, 1}, {604, 1}, {624, 2048}, {628, 1},
-                {648, 65536}, {652, 1}, {676, 1}, {688, 1}, {712, 2}, {728, 1}, {744, 1}, {1424, 100000}, {1464, 1}};
-  ENTER(hipGetDevicePropertiesR0600);
-  if (!is_device(number) || !properties) return end(properties ? INVALID_DEVICE : INVALID_VALUE);
+/* Where HIP 6 and later have the properties of a device (hipDeviceProp_tR0600), and where HIP up to 5 had them. */
+enum { R0600, R0000, LAYOUTS };
+
+static int properties_of_device(uint8_t *at, int number, int layout) {
+  enum { UNLIMITED = INT32_MAX, ABSENT = 0 };
+  static const uint16_t bytes[LAYOUTS] = {1472, 792}, arch_name[LAYOUTS] = {1160, 396};
+  if (!is_device(number) || !at) return at ? INVALID_DEVICE : INVALID_VALUE;
   const DeviceFacts *device_facts = device();
-  uint8_t *at = memset(properties, 0, BYTES);
-  name_of_device((char *)at, 256);
+  const uint64_t lds_bytes = (uint64_t)device_facts->lds_bytes;
+  const char *stepping = device_facts->name + strlen(device_facts->name) - 1;
+  const int family = device_facts->major * 100 + device_facts->minor * 10;
   const struct {
-    uint16_t offset;
+    uint16_t offsets[LAYOUTS], size;
     uint64_t value;
-  } sizes[] = {{288, memory_total()}, {296, (uint64_t)device_facts->lds_bytes}, {312, INT32_MAX}, {352, INT32_MAX},
-               {640, (uint64_t)device_facts->lds_bytes}, {696, (uint64_t)device_facts->lds_bytes},
-               {1416, (uint64_t)device_facts->lds_bytes}};
-  const struct {
-    uint16_t offset;
-    int value;
-  } facts_at[] = {{348, device_facts->clock_khz}, {360, device_facts->major}, {364, device_facts->minor},
-                  {388, number ? 104 : (int)told_number("UNITS", device_facts->compute_units)},
-                  {584, (int)told_number("BUS", 0) + 8 * number}, {608, device_facts->memory_clock_khz},
-                  {612, device_facts->bus_bits}, {616, device_facts->l2_bytes}, {308, (int)lanes_of_wave(device_arch())}};
-  for (size_t n = 0; n < sizeof fields / sizeof *fields; n++) memcpy(at + fields[n].offset, &fields[n].value, 4);
-  for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) memcpy(at + sizes[n].offset, &sizes[n].value, 8);
-  for (size_t n = 0; n < sizeof facts_at / sizeof *facts_at; n++)
-    memcpy(at + facts_at[n].offset, &facts_at[n].value, 4);
-  snprintf((char *)at + ARCH_NAME, 256, "%s%s", device_facts->name, is_rdna(device_arch()) ? "" : ":sramecc+:xnack-");
+  } fields[] = {
+      {{288, 256}, 8, memory_total()},
+      {{296, 264}, 8, lds_bytes},    /* sharedMemPerBlock */
+      {{304, 272}, 4, 65536},        /* regsPerBlock */
+      {{308, 276}, 4, lanes_of_wave(device_arch())},
+      {{312, 712}, 8, INT32_MAX},    /* memPitch */
+      {{320, 280}, 4, 1024},         /* of a workgroup, and of each of its dimensions */
+      {{324, 284}, 4, 1024},
+      {{328, 288}, 4, 1024},
+      {{332, 292}, 4, 1024},
+      {{336, 296}, 4, UNLIMITED},    /* of a grid */
+      {{340, 300}, 4, 65536},
+      {{344, 304}, 4, 65536},
+      {{348, 308}, 4, (unsigned)device_facts->clock_khz},
+      {{352, 320}, 8, INT32_MAX},    /* totalConstMem */
+      {{360, 328}, 4, (unsigned)device_facts->major},
+      {{364, 332}, 4, (unsigned)device_facts->minor},
+      {{388, 336}, 4, number ? 104 : (uint64_t)told_number("UNITS", device_facts->compute_units)},
+      {{400, 388}, 4, 1},            /* canMapHostMemory */
+      {{576, 360}, 4, 1},            /* concurrentKernels */
+      {{580, 740}, 4, 1},            /* ECCEnabled */
+      {{584, 368}, 4, (uint64_t)(told_number("BUS", 0) + 8 * number)},
+      {{600, ABSENT}, 4, 1},         /* asyncEngineCount */
+      {{604, ABSENT}, 4, 1},         /* unifiedAddressing */
+      {{608, 312}, 4, (unsigned)device_facts->memory_clock_khz},
+      {{612, 316}, 4, (unsigned)device_facts->bus_bits},
+      {{616, 340}, 4, (unsigned)device_facts->l2_bytes},
+      {{624, 344}, 4, 2048},         /* maxThreadsPerMultiProcessor */
+      {{628, ABSENT}, 4, 1},         /* streamPrioritiesSupported */
+      {{640, ABSENT}, 8, lds_bytes}, /* sharedMemPerMultiprocessor */
+      {{648, ABSENT}, 4, 65536},     /* regsPerMultiprocessor */
+      {{652, 768}, 4, 1},            /* managedMemory */
+      {{676, 780}, 4, 1},            /* concurrentManagedAccess */
+      {{688, 656}, 4, 1},            /* cooperativeLaunch */
+      {{696, ABSENT}, 8, lds_bytes}, /* sharedMemPerBlockOptin */
+      {{712, ABSENT}, 4, 2},         /* maxBlocksPerMultiProcessor */
+      {{728, ABSENT}, 4, 1},         /* hostRegisterSupported */
+      {{744, ABSENT}, 4, 1},         /* memoryPoolsSupported */
+      {{1416, 376}, 8, lds_bytes},   /* maxSharedMemoryPerMultiProcessor */
+      {{1424, 352}, 4, 100000},      /* clockInstructionRate */
+      {{ABSENT, 392}, 4, (unsigned)family + strtoul(stepping, NULL, 16)}, /* gcnArch */
+      {{1464, 764}, 4, 1},           /* isLargeBar */
+  };
+  memset(at, 0, bytes[layout]);
+  name_of_device((char *)at, 256);
+  for (size_t n = 0; n < sizeof fields / sizeof *fields; n++)
+    if (fields[n].offsets[layout]) memcpy(at + fields[n].offsets[layout], &fields[n].value, fields[n].size);
+  snprintf((char *)at + arch_name[layout], 256, "%s%s", device_facts->name,
+           is_rdna(device_arch()) ? "" : ":sramecc+:xnack-");
   return SUCCESS;
 }
+CALL(hipGetDevicePropertiesR0600, (void *properties, int number), properties_of_device(properties, number, R0600))
+/* The name that HIP's headers up to 5 call; those of later ones call the former. */
+CALL(hipGetDeviceProperties, (void *properties, int number), properties_of_device(properties, number, R0000))
+CALL(hipGetDevicePropertiesR0000, (void *properties, int number), properties_of_device(properties, number, R0000))
 
 EXPORT int hipDeviceGetPCIBusId(char *text, int length, int number) {
   ENTER(hipDeviceGetPCIBusId);
@@ -151,5 +187,9 @@ static int identify(char *bytes, int number) { /* a hipUUID */
   return SUCCESS;
 }
 CALL(hipDeviceGetUuid, (char *bytes, int number), identify(bytes, number))
-CALL(hipChooseDeviceR0600, (int *number, const void *wanted),
-     number && wanted ? (*number = 0, devices() ? SUCCESS : NO_DEVICE) : INVALID_VALUE)
+static int choose_device(int *number, const void *wanted) {
+  return number && wanted ? (*number = 0, devices() ? SUCCESS : NO_DEVICE) : INVALID_VALUE;
+}
+CALL(hipChooseDevice, (int *number, const void *wanted), choose_device(number, wanted))
+CALL(hipChooseDeviceR0000, (int *number, const void *wanted), choose_device(number, wanted))
+CALL(hipChooseDeviceR0600, (int *number, const void *wanted), choose_device(number, wanted))

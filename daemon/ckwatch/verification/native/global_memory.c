@@ -1,8 +1,8 @@
 /* Buffer, global, flat and scratch instructions.
  *
  * Semantics: "AMD Instinct CDNA4 Instruction Set Architecture", chapters 9, 10 and 12.14 to 12.15. Beyond these:
- *   - Loads of 8 and 16 bits with _d16 write the whole register, the other half with 0: registers with ECC, which these
- *     GPUs always have, cannot be written in part (9.1.6; LLVM: SRAMECC, d16PreservesUnusedBits).
+ *   - Loads of 8 and 16 bits with _d16 write the whole register, the other half with 0, where registers have ECC, as on
+ *     gfx9: they cannot be written in part (9.1.6; LLVM: SRAMECC, d16PreservesUnusedBits).
  *   - Accesses need no alignment: ROCm enables the unaligned access mode (AMDGPUUsage, unaligned-access-mode). Atomics
  *     must be aligned.
  *   - The range of a buffer is tested as gfx950 was seen to (AMD, rocm-systems #10928): the offset in an SGPR counts,
@@ -156,7 +156,8 @@ static inline void read_memory(Wave *w, const Instruction *i, const Places *p, S
 
 static inline void load(Wave *w, const Instruction *i, const Places *p, Space space, uint32_t detail, unsigned index) {
   read_memory(w, i, p, space, detail, index, VM);
-  if (w->checks) expect(w, i, VM, index, ((detail & BYTES) + 3) / 4, p->lanes, 0);
+  if (w->checks)
+    expect_halves(w, i, VM, index, ((detail & BYTES) + 3) / 4, loaded_halves(w->launch->arch, detail), p->lanes, 0);
 }
 
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
@@ -292,7 +293,7 @@ static void store_scratch(Wave *w, const Instruction *i, const Places *p, uint32
 
 static inline void store(Wave *w, const Instruction *i, const Places *p, Space space, uint32_t detail, unsigned index) {
   unsigned bytes = detail & BYTES;
-  if (w->checks) check_use(w, i, index, (bytes + 3) / 4, p->lanes);
+  if (w->checks) check_use(w, i, index, (bytes + 3) / 4, stored_halves(detail), p->lanes);
   if (p->lanes && space == SCRATCH) store_scratch(w, i, p, detail, index);
   else if (p->lanes && (!w->launch->sampled || sample_store(w, p, bytes))) {
     uint64_t done = p->lanes;
@@ -669,8 +670,9 @@ static void flat_load(Wave *w, const Instruction *i) {
   if (f.lds) read_lds(w, i, f.lds_offset, f.lds, detail, index, serial, -1);
   read_memory(w, i, &f.scratch, SCRATCH, detail, index, -1);
   if (!w->checks) return;
-  expect(w, i, VM, index, (bytes + 3) / 4, all, 0);
-  expect(w, i, LGKM, index, (bytes + 3) / 4, all, serial);
+  unsigned halves = loaded_halves(w->launch->arch, detail);
+  expect_halves(w, i, VM, index, (bytes + 3) / 4, halves, all, 0);
+  expect_halves(w, i, LGKM, index, (bytes + 3) / 4, halves, all, serial);
 }
 
 static void flat_store(Wave *w, const Instruction *i) {

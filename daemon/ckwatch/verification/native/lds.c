@@ -73,7 +73,7 @@ static NO_INLINE void checked_write_lds(Wave *w, const Instruction *i, const uin
   unsigned bytes = detail & BYTES, count = (bytes + 3) / 4, lane;
   WaveChecks *c = w->checks;
   LoadShadow values, shadow;
-  check_use(w, i, index, count, good);
+  check_use(w, i, index, count, stored_halves(detail), good);
   uint64_t doubtful = 0;
   if (any_of(c->undefined, index, count))
     for (unsigned k = 0; k < count; k++) doubtful |= c->undefined_lanes[index + k] & good;
@@ -113,7 +113,9 @@ static void ds_read(Wave *w, const Instruction *i) {
     lds_offsets(w, &o[1], (uint32_t)i->offset, lanes, offset);
     read_lds(w, i, offset, lanes, i->row->detail, o[0].index, serial, LGKM);
   }
-  if (w->checks) expect(w, i, LGKM, o[0].index, ((i->row->detail & BYTES) + 3) / 4, lanes, serial);
+  if (w->checks)
+    expect_halves(w, i, LGKM, o[0].index, ((i->row->detail & BYTES) + 3) / 4,
+                  loaded_halves(w->launch->arch, i->row->detail), lanes, serial);
 }
 
 static void ds_write(Wave *w, const Instruction *i) {
@@ -187,9 +189,9 @@ void lds_atomic(Wave *w, const Instruction *i, const uint32_t offset[LANES], uin
   if (w->checks) {
     LoadShadow doubt;
     bool doubtful = any_of(w->checks->undefined, data, words);
-    check_use(w, i, data, words, lanes);
+    check_use(w, i, data, words, BOTH_HALVES, lanes);
     if (has_second(operation)) {
-      check_use(w, i, second, words, lanes);
+      check_use(w, i, second, words, BOTH_HALVES, lanes);
       doubtful |= any_of(w->checks->undefined, second, words);
     }
     if (doubtful)
@@ -255,7 +257,7 @@ static void ds_exchange2(Wave *w, const Instruction *i) {
       good[n] = aligned_lanes(w, i, offset[n], lds_lanes(w, i, offset[n], lanes, bytes), bytes);
       if (w->group->counts) count_lds(w, i, true, offset[n], good[n], bytes);
       if (!w->checks) continue;
-      check_use(w, i, o[2 + n].index, words, lanes);
+      check_use(w, i, o[2 + n].index, words, BOTH_HALVES, lanes);
       LoadShadow doubt;
       for (unsigned k = 0; k < words; k++) {
         const uint32_t *row = prepare_row(w->checks, o[2 + n].index + k);
@@ -399,7 +401,7 @@ static void put_permuted(Wave *w, const Instruction *i, unsigned to, unsigned fr
     uint64_t undefined = 0, used = 0;
     unsigned lane;
     FOR_LANES(lane, lanes) if (source[lane] < LANES) used |= 1ull << source[lane];
-    check_use(w, i, from, 1, used);
+    check_use(w, i, from, 1, BOTH_HALVES, used);
     if (w->checks->undefined_lanes[from] & used) {
       const uint32_t *row = prepare_row(w->checks, from);
       FOR_LANES(lane, lanes) {
@@ -408,7 +410,7 @@ static void put_permuted(Wave *w, const Instruction *i, unsigned to, unsigned fr
       }
     }
     const Instruction *origin = w->checks->origin[from];
-    check_result(w, i, to, 1, lanes, LGKM);
+    check_result(w, i, to, 1, BOTH_HALVES, lanes, LGKM);
     put_loaded(w, undefined && origin ? origin : i, to, 1, lanes, undefined, shadow);
     expect(w, i, LGKM, to, 1, lanes, 0);
   }

@@ -60,6 +60,8 @@ static inline const char *name_of_arch(Arch arch) { return arch_facts[arch].name
 static inline uint32_t lanes_of_wave(Arch arch) { return arch_facts[arch].lanes; }
 static inline bool is_rdna(Arch arch) { return arch >= GFX1100; }
 static inline bool is_gfx12(Arch arch) { return arch >= GFX1201; }
+/* Loads cannot write a register in part (LLVM: SRAMECC, which is always on, and d16PreservesUnusedBits). */
+static inline bool has_register_ecc(Arch arch) { return !is_rdna(arch) || arch == GFX1250; }
 
 /* ---- Scalar registers: index into Wave.s ------------------------------------------------------------------------ */
 enum {
@@ -83,7 +85,7 @@ enum {
 /* ---- Instructions ---------------------------------------------------------------------------------------------- */
 typedef enum { NO_OPERAND, VECTOR, SCALAR, LITERAL } OperandKind;
 
-enum { WHOLE_REGISTER, LOWER_HALF, UPPER_HALF };
+enum { WHOLE_REGISTER, LOWER_HALF, UPPER_HALF, BOTH_HALVES };
 /* SDWA selections. */
 enum { DWORD, BYTE_0, BYTE_1, BYTE_2, BYTE_3, WORD_0, WORD_1 };
 
@@ -94,6 +96,7 @@ typedef struct {
   bool plain;     /* a vector register without any modifier, SDWA or DPP: its row can be read as it is */
   uint8_t select; /* SDWA */
   uint8_t half;   /* `v0.l` and `v0.h` of gfx1100 */
+  uint8_t spared; /* the half that is neither read nor written, where choose_halves has found one */
   bool is_float;  /* a literal written as 1.0 or 0.15915494: `real`; otherwise `bits`, sign-extended if written so */
   bool is_hex;    /* a literal written as 0x…: its 32 bits are the upper ones of an f64 */
   uint16_t index; /* of the first register; AGPRs begin at 256 */
@@ -387,6 +390,7 @@ void check_scalar_wait(Wave *wave); /* for scalar loads, where they have a count
 void check_barrier_passed(Workgroup *group);
 void classify_rows(const Row *rows); /* once for each table without memory instructions, before any is executed */
 void choose_looked_at(Instruction *i); /* once, after decoding */
+void choose_halves(Code *code, Arch arch); /* the same */
 void find_runs(Code *code);
 
 /* ---- Values: values.h has the inline functions; the tables in vector.c use them ---------------------------------- */

@@ -23,16 +23,19 @@
 #include "ordering.h"
 
 enum { REGISTERS = VECTOR_REGISTERS + SCALAR_REGISTERS, ARRIVED = 0xff, MOST_DECISIONS = 1 };
+/* Scalars come first; the upper halves of vectors last, where loads write halves. */
+enum { LOWER_UNITS = SCALAR_REGISTERS, UPPER_UNITS = REGISTERS, UNITS = REGISTERS + VECTOR_REGISTERS };
 enum { LISTS = (1 + MOST_DECISIONS) * COUNTERS }; /* by decisions since the load, and by counter */
 
 typedef struct {
-  uint8_t later[LISTS][REGISTERS]; /* operations counted after the load; those of scalars arrive in any order: 0 */
-  uint32_t load[LISTS][REGISTERS]; /* its index in the code */
+  uint8_t later[LISTS][UNITS]; /* operations counted after the load; those of scalars arrive in any order: 0 */
+  uint32_t load[LISTS][UNITS]; /* its index in the code */
 } State;
 
 typedef struct {
   const Code *code;
   Arch arch;
+  unsigned units;   /* UNITS, or those before UPPER_UNITS: a register is as its lower half */
   State **before;   /* by instruction, of those that a block begins with and that are reached */
   bool *begins;     /* a block */
   uint32_t *waiting, waiting_count; /* blocks to go through, again */
@@ -57,10 +60,10 @@ static void reach(Analysis *a, int64_t index, const State *state) {
   } else {
     State *into = a->before[index];
     for (int n = 0; n < LISTS; n++)
-      for (unsigned r = 0; r < REGISTERS; r++)
-        if (state->later[n][r] < into->later[n][r]) {
-          into->later[n][r] = state->later[n][r];
-          into->load[n][r] = state->load[n][r];
+      for (unsigned u = 0; u < a->units; u++)
+        if (state->later[n][u] < into->later[n][u]) {
+          into->later[n][u] = state->later[n][u];
+          into->load[n][u] = state->load[n][u];
           changed = true;
         }
   }
@@ -98,34 +101,50 @@ static void note_kind(Analysis *a, const Instruction *i, FindingKind kind) {
       (Finding){.kind = kind, .at = i, .not_executed = true, .lane = -1, .other_wave = -1, .other_lane = -1};
 }
 
+/* Of a register, scalars behind the vectors; UNITS for none. */
+static unsigned unit_of(const Analysis *a, unsigned index, unsigned halves, unsigned half) {
+  if (index >= VECTOR_REGISTERS) return half ? UNITS : index - VECTOR_REGISTERS;
+  if (a->units < UNITS) return half ? UNITS : LOWER_UNITS + index;
+  return halves >> half & 1 ? (half ? UPPER_UNITS : LOWER_UNITS) + index : UNITS;
+}
+
 /* `counter`: that of a load into the registers, which one it counts already may not overtake; or -1. */
-static void use(Analysis *a, State *s, const Instruction *i, unsigned first, unsigned count, const char *how, int counter) {
+static void use(Analysis *a, State *s, const Instruction *i, unsigned first, unsigned count, unsigned halves,
+                const char *how, int counter) {
   for (unsigned r = first; r < first + count && r < REGISTERS; r++)
-    for (int n = 0; n < LISTS; n++) {
-      if (s->later[n][r] == ARRIVED || n % COUNTERS == counter) continue;
-      if (counter >= 0 && s->later[n - n % COUNTERS + counter][r] != ARRIVED) continue;
-      if (a->found) note_missing(a, i, n % COUNTERS, s->load[n][r], r, how);
-      s->later[n][r] = ARRIVED;
+    for (unsigned half = 0; half < 2; half++) {
+      unsigned u = unit_of(a, r, halves, half);
+      for (int n = 0; n < LISTS && u < UNITS; n++) {
+        if (s->later[n][u] == ARRIVED || n % COUNTERS == counter) continue;
+        if (counter >= 0 && s->later[n - n % COUNTERS + counter][u] != ARRIVED) continue;
+        if (a->found) note_missing(a, i, n % COUNTERS, s->load[n][u], r, how);
+        s->later[n][u] = ARRIVED;
+      }
     }
 }
 
 static unsigned first_of(const Operand *o) { return o->kind == VECTOR ? o->index : VECTOR_REGISTERS + o->index; }
 
-static void use_operand(Analysis *a, State *s, const Instruction *i, const Operand *o, const char *how) {
-  if (o->kind == VECTOR || o->kind == SCALAR) use(a, s, i, first_of(o), o->count ? o->count : 1, how, -1);
+static void use_operand(Analysis *a, State *s, const Instruction *i, const Operand *o, unsigned halves, const char *how) {
+  if (o->kind == VECTOR || o->kind == SCALAR) use(a, s, i, first_of(o), o->count ? o->count : 1, halves, how, -1);
 }
 
-static void expect_result(Analysis *a, State *s, const Instruction *i, int counter, unsigned first, unsigned count) {
+static void expect_result(Analysis *a, State *s, const Instruction *i, int counter, unsigned first, unsigned count,
+                          unsigned halves) {
   if (first < VECTOR_REGISTERS && is_counted(a->arch, counter, count, i))
     for (int n = counter; n < LISTS; n += COUNTERS)
-      for (unsigned r = 0; r < VECTOR_REGISTERS; r++)
-        if (s->later[n][r] != ARRIVED && ++s->later[n][r] >= arch_facts[a->arch].most_outstanding[counter])
-          s->later[n][r] = ARRIVED;
+      for (unsigned u = LOWER_UNITS; u < a->units; u++)
+        if (s->later[n][u] != ARRIVED && ++s->later[n][u] >= arch_facts[a->arch].most_outstanding[counter])
+          s->later[n][u] = ARRIVED;
   for (unsigned r = first; r < first + count && r < REGISTERS; r++) {
     if (r == VECTOR_REGISTERS + NULL_REGISTER) continue;
-    for (int n = counter; n < LISTS; n += COUNTERS) s->later[n][r] = ARRIVED;
-    s->later[counter][r] = 0;
-    s->load[counter][r] = (uint32_t)(i - a->code->instructions);
+    for (unsigned half = 0; half < 2; half++) {
+      unsigned u = unit_of(a, r, halves, half);
+      if (u == UNITS) continue;
+      for (int n = counter; n < LISTS; n += COUNTERS) s->later[n][u] = ARRIVED;
+      s->later[counter][u] = 0;
+      s->load[counter][u] = (uint32_t)(i - a->code->instructions);
+    }
   }
 }
 
@@ -136,18 +155,21 @@ static void access_memory(Analysis *a, State *s, const Instruction *i) {
   bool scalar = begins_with(name, "s_"), atomic = strstr(name, "atomic") != NULL, returns = i->row->results > 0 && !i->lds;
   unsigned count = returns ? i->operand[0].count : 0;
   bool reads_first = !returns;
+  unsigned data = returns || atomic || i->lds ? MAX_OPERANDS : !begins_with(name, "buffer_"); /* of a store */
+  unsigned halves = loads_half(a->arch, i) ? loaded_halves(a->arch, i->row->detail) : BOTH_HALVES;
   if (atomic && (i->glc || i->sc0)) {
     returns = true;
     count = (i->row->detail & BYTES) / 4;
     reads_first = scalar || begins_with(name, "buffer_"); /* the data's registers */
   }
   for (unsigned n = 0; n < i->operand_count; n++)
-    if (n > 0 || reads_first) use_operand(a, s, i, &i->operand[n], "read");
+    if (n > 0 || reads_first)
+      use_operand(a, s, i, &i->operand[n], n == data ? stored_halves(i->row->detail) : BOTH_HALVES, "read");
   unsigned first = returns ? first_of(&i->operand[0]) : scalar ? VECTOR_REGISTERS : 0;
   bool lgkm = scalar || begins_with(name, "ds_"), both = begins_with(name, "flat_");
-  use(a, s, i, first, count, "overwritten", scalar || both ? -1 : lgkm ? LGKM : VM);
-  if (!lgkm) expect_result(a, s, i, VM, first, count);
-  if (lgkm || both) expect_result(a, s, i, LGKM, first, count);
+  use(a, s, i, first, count, halves, "overwritten", scalar || both ? -1 : lgkm ? LGKM : VM);
+  if (!lgkm) expect_result(a, s, i, VM, first, count, halves);
+  if (lgkm || both) expect_result(a, s, i, LGKM, first, count, halves);
 }
 
 /* What a wait leaves outstanding is seen by executing it while as much as possible is. */
@@ -157,9 +179,9 @@ static void wait_for(Analysis *a, State *s, const Instruction *i) {
   for (int n = 0; n < COUNTERS; n++) c->first[n] = 0, c->count[n] = MOST_OUTSTANDING;
   i->execute(a->probe, i);
   for (int n = 0; n < LISTS; n++) {
-    for (unsigned r = 0; r < VECTOR_REGISTERS; r++)
-      if (s->later[n][r] >= c->count[n % COUNTERS]) s->later[n][r] = ARRIVED;
-    if (!c->scalar_in_flight[0]) memset(s->later[n] + VECTOR_REGISTERS, ARRIVED, SCALAR_REGISTERS);
+    for (unsigned u = LOWER_UNITS; u < a->units; u++)
+      if (s->later[n][u] >= c->count[n % COUNTERS]) s->later[n][u] = ARRIVED;
+    if (!c->scalar_in_flight[0]) memset(s->later[n], ARRIVED, SCALAR_REGISTERS);
   }
 }
 
@@ -172,11 +194,11 @@ static void decide(State *s) {
 static void compute(Analysis *a, State *s, const Instruction *i) {
   unsigned flags = i->row->flags, reads = i->reads, vcc = VECTOR_REGISTERS + VCC;
   for (unsigned n = 0; n < i->operand_count; n++)
-    if (reads >> n & 1) use_operand(a, s, i, &i->operand[n], "read");
-  if (flags & READS_VCC) use(a, s, i, vcc, 2, "read", -1);
+    if (reads >> n & 1) use_operand(a, s, i, &i->operand[n], halves_of(&i->operand[n]), "read");
+  if (flags & READS_VCC) use(a, s, i, vcc, 2, BOTH_HALVES, "read", -1);
   for (unsigned n = 0; n < i->operand_count; n++)
-    if (i->writes >> n & 1) use_operand(a, s, i, &i->operand[n], "overwritten");
-  if (flags & WRITES_VCC) use(a, s, i, vcc, 2, "overwritten", -1);
+    if (i->writes >> n & 1) use_operand(a, s, i, &i->operand[n], halves_of(&i->operand[n]), "overwritten");
+  if (flags & WRITES_VCC) use(a, s, i, vcc, 2, BOTH_HALVES, "overwritten", -1);
 }
 
 static bool reads_clock(const Instruction *i) {
@@ -203,7 +225,7 @@ static void go_through(Analysis *a, State *s, const Instruction *i) {
   else if (i->row == &unknown_row) memset(s->later, ARRIVED, sizeof s->later); /* it may count or load whatever it likes */
   else if (begins_with(i->row->name, "s_wait")) wait_for(a, s, i);
   else if (i->row->execute == execute_nothing) {}
-  else if (i->row->execute == execute_invalidate_and_count) expect_result(a, s, i, VM, 0, 0);
+  else if (i->row->execute == execute_invalidate_and_count) expect_result(a, s, i, VM, 0, 0, BOTH_HALVES);
   else if (i->row->flags & IS_MEMORY && !begins_with(i->row->name, "v_")) access_memory(a, s, i); /* not v_movrels */
   else compute(a, s, i);
 }
@@ -272,11 +294,13 @@ static void go_through_block(Analysis *a, uint32_t index) {
 static MissingWaits *find_missing_waits(const Launch *launch, Wave *probe) {
   const Code *code = launch->code;
   size_t count = code->count + 1;
-  Analysis a = {.code = code, .arch = launch->arch, .probe = probe, .before = zeros(count, sizeof *a.before),
+  Analysis a = {.code = code, .arch = launch->arch, .units = UPPER_UNITS, .probe = probe, .before = zeros(count, sizeof *a.before),
                 .begins = zeros(count, sizeof *a.begins), .waiting = zeros(count, sizeof *a.waiting),
                 .is_waiting = zeros(count, sizeof *a.is_waiting)};
   probe->checks = new_wave_checks();
   find_blocks(code, a.begins);
+  for (uint32_t n = 0; n < code->count; n++)
+    if (loads_half(a.arch, &code->instructions[n])) a.units = UNITS;
   a.begins[launch->kernel->entry] = true;
   reach_with_everything_arrived(&a, launch->kernel->entry);
   while (a.waiting_count) {
