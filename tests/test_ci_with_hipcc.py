@@ -9,25 +9,12 @@ import pytest
 
 from ckwatch.cli import main
 from helpers.git_repositories import git
+from helpers.scaling_kernel import SCALING
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(1200)]
 
-KERNEL = """\
-template = "scale.hip.j2"
-archs = ["gfx942"]
-[operation]
-kind = "custom"
-sizes = ["N"]
-reference = "reference.py:scale"
-[[operation.input]]
-name = "X"
-dtype = "f32"
-sizes = ["N"]
-[[operation.output]]
-name = "Y"
-dtype = "f32"
-sizes = ["N"]
-[[shape]]
+KERNEL = f"""\
+{SCALING}[[shape]]
 N = 128
 [[instance]]
 name = "kept"
