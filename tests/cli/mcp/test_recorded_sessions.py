@@ -94,11 +94,10 @@ def figures(answer: Any, path: str = "") -> Iterator[Figure]:
             yield from figures(one, path)
 
 
-def figures_of(call: dict[str, Any], answer: Any) -> Iterator[Figure]:
-    """The figures of the answer to a call. Those of code that the store happens to have are of no check's own."""
-    for path, value in figures(answer):
-        if call["tool"] not in ("check", "edit") or "/figures/" not in path:
-            yield path, value
+def figures_of(answer: Any) -> Iterator[Figure]:
+    """The figures of an answer, but those of code beside a unit: they are there as soon as it is analyzed, from the
+    beginning if the store has it. `inspect` waits for them."""
+    return ((path, value) for path, value in figures(answer) if "/figures/" not in path)
 
 
 def cut_from(answer: Any) -> list[str]:
@@ -185,7 +184,7 @@ def test_a_session_gets_the_same_figures(name: str) -> None:
             if "refused" in call:
                 assert call["refused"] in answer["refused"], (number, call)
             else:
-                now, cut = whole(figures_of(call, answer), call["cut"]), cut_from(answer)
+                now, cut = whole(figures_of(answer), call["cut"]), cut_from(answer)
                 known = whole((tuple(one) for one in call["figures"]), cut)
                 assert whole((tuple(one) for one in now), cut) == known, (number, call["tool"], call["arguments"])
         assert number == len(calls)
@@ -204,7 +203,7 @@ def _record(name: str) -> None:
             print(call["tool"], call["arguments"], json.dumps(answer)[:2000], flush=True)
             kept = answer
             if "refused" not in answer:
-                kept = {"figures": whole(figures_of(call, answer), cut_from(answer)), "cut": cut_from(answer)}
+                kept = {"figures": whole(figures_of(answer), cut_from(answer)), "cut": cut_from(answer)}
             made.append({"tool": call["tool"], "arguments": call["arguments"], **kept})
         return iter(made)
 
