@@ -33,6 +33,9 @@ pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(900)]
 TESTS = Path(__file__).parents[2]
 RECORDINGS = TESTS / "data" / "agents"
 
+OWN_STORE = '[store]\nfolder = "../store"\n'
+"""Empty at first: what another store has would be in the answers."""
+
 FIGURES = frozenset(
     [
         "event",
@@ -116,7 +119,7 @@ def faster(folder: Path) -> Path:
     """The shipped transposition, for one arch."""
     root = folder / "transpose"
     shutil.copytree(TESTS.parent / "examples" / "transpose", root)
-    (root / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx942"]\n')
+    (root / "ckwatch.toml").write_text(f'[workspace]\narchs = ["gfx942"]\n{OWN_STORE}')
     return root
 
 
@@ -139,6 +142,7 @@ def brought_in(folder: Path) -> Path:
     settings = root / "ckwatch.toml"
     if "archs" not in settings.read_text():
         settings.write_text('[workspace]\narchs = ["gfx942"]\n' + settings.read_text())
+    settings.write_text(f"{settings.read_text()}\n{OWN_STORE}")
     return root
 
 
@@ -150,9 +154,7 @@ async def assistant(root: Path) -> AsyncIterator[Assistant]:
     trust(root)
     async with connect(root, private=True) as client:
         await client.sync()
-        async with client.building(finish=True) as lines:  # what is in the store is known from the beginning
-            async for _ in lines:
-                pass
+        await client.check()
         session = AgentSession(client, SessionBudget(40, 40, 3600.0), allow_changes=True)
         async with Assistant(make_server(session)) as found:
             yield found
