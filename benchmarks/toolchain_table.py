@@ -120,7 +120,7 @@ def workspaces(folder: Path) -> Iterator[tuple[str, str, Path]]:
 
 
 def outcome(unit: str, workspace: Path, folders: str) -> str:
-    """What came of a unit with this toolchain, in words."""
+    """The outcome of a unit with this toolchain, in words."""
     chosen = zip(("rocm", "ck", "ck_tile"), folders.split(","), strict=False)
     lines = [f"{key} = {toml_value(value)}" for key, value in chosen if value]
     settings = workspace / "ckwatch.toml"

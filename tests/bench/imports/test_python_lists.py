@@ -147,6 +147,13 @@ def test_a_value_that_is_not_plain_is_unknown(text: str) -> None:
     assert "x" not in evaluate_lists(text, {})
 
 
+def test_loops_end_as_in_python() -> None:
+    text = "x = 0\nwhile x < 3:\n    x += 1\n    if x == LAST:\n        break\nelse:\n    x = 9\n"
+    assert [evaluate_lists(text.replace("LAST", last), {})["x"] for last in ("2", "5")] == [2, 9]
+    text = "x = 0\nfor one in (1, 2, 3):\n    if one == 2:\n        continue\n    x += one\nelse:\n    x += 10\n"
+    assert evaluate_lists(text, {})["x"] == 14
+
+
 def test_endless_work_ends() -> None:
     assert evaluate_lists("y = 1\nx = 0\nwhile True:\n    x += 1\n", {}, 10_000) == {"y": 1}
 

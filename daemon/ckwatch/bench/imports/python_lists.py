@@ -12,7 +12,7 @@ import ast
 import copy
 import operator
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -403,8 +403,20 @@ def _def(self: _Evaluator, node: ast.FunctionDef, scope: Scope) -> None:
 
 
 def _for(self: _Evaluator, node: ast.For, scope: Scope) -> None:
-    for one in self.value(node.iter, scope):
-        self.assign(node.target, one, scope)
+    def turns() -> Iterator[None]:
+        for one in self.value(node.iter, scope):
+            self.assign(node.target, one, scope)
+            yield
+
+    _loop(self, node, scope, turns())
+
+
+def _while(self: _Evaluator, node: ast.While, scope: Scope) -> None:
+    _loop(self, node, scope, iter(lambda: bool(self.value(node.test, scope)), False))
+
+
+def _loop(self: _Evaluator, node: ast.For | ast.While, scope: Scope, turns: Iterable[object]) -> None:
+    for _ in turns:
         try:
             self.body(node.body, scope)
         except _Break:
@@ -412,16 +424,6 @@ def _for(self: _Evaluator, node: ast.For, scope: Scope) -> None:
         except _Continue:
             continue
     self.body(node.orelse, scope)
-
-
-def _while(self: _Evaluator, node: ast.While, scope: Scope) -> None:
-    while self.value(node.test, scope):
-        try:
-            self.body(node.body, scope)
-        except _Break:
-            return
-        except _Continue:
-            continue
 
 
 def _augmented(self: _Evaluator, node: ast.AugAssign, scope: Scope) -> None:
