@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ckwatch.checks.rules.reference import rules_page
 from ckwatch.model.documentation import explanation, page_of, page_url
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.documentation_files import read_page
@@ -27,4 +26,8 @@ def documented(code: str) -> str:
 
 def page_text(name: str) -> str | None:
     """The text of a page of the documentation; None where there is none of the name. Blocks."""
-    return rules_page() if name.removesuffix(".md") == "rules" else read_page(name)
+    if name.removesuffix(".md") != "rules":
+        return read_page(name)
+    from ckwatch.checks.rules.reference import rules_page  # loads every rule
+
+    return rules_page()
