@@ -44,7 +44,8 @@ SHOW = """
 import sys
 from ckwatch import connect_sync
 folder, path, line, column = sys.argv[1:]
-with connect_sync(folder) as client:
+with connect_sync(folder) as client, client.events() as events:
+    next(one for one in events if one.topic == "workspace" and one.state.editors == 1)
     print(client.show(path, int(line), int(column)))
 """
 
@@ -114,8 +115,8 @@ class Example:
         ).stdout
 
     def show(self, path: Path, text: str) -> tuple[int, int, int]:
-        """Ask the editors to show the first `text` of a file, as another program does: how many; line and column from
-        zero."""
+        """Ask the editors to show the first `text` of a file, as another program does, once a single one is left: how
+        many; line and column from zero. One that was killed may come back, and counts for ten seconds."""
         line = self.line_of(text, path)
         column = path.read_text().splitlines()[line].index(text)
         command = [sys.executable, "-c", SHOW, str(self.root), str(path), str(line), str(column)]
