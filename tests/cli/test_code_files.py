@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ckwatch.cli import main
-from ckwatch.cli.code_files import _line_of_its_time, code_path
+from ckwatch.cli.code_files import _line_of_its_time
+from ckwatch.cli.command_words import code_path
 from ckwatch.cli.output import SourceCache
 from ckwatch.compile.toolchain.model import ToolchainChoice
 from ckwatch.model.errors import ToolchainError

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.codeobject.code_files import CodeFile, TritonMetadata, code_paths, open_code_file
+from ckwatch.codeobject.code_files import CodeFile, TritonMetadata, open_code_file
+from ckwatch.codeobject.code_paths import code_paths
 from ckwatch.codeobject.metadata import read_metadata, without_labels
 from ckwatch.compile.elf import SHT_SYMTAB, ElfFile
 from fakes.fake_compiler import bundle, elf

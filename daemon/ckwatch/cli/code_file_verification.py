@@ -11,13 +11,11 @@ from pathlib import Path
 from anyio import to_thread
 
 from ckwatch.bench.worker_protocol import WorkerMessage, WorkerStage
-from ckwatch.cli import verify
-from ckwatch.cli.code_files import code_key, code_path, opened
+from ckwatch.cli.code_files import code_key, opened
 from ckwatch.cli.command_words import dependency
 from ckwatch.cli.output import Output, write_file
-from ckwatch.cli.toolchain import trusted_workspace
-from ckwatch.cli.trust import require_trust
-from ckwatch.cli.verify import VerificationResults
+from ckwatch.cli.trust import require_trust, trusted_workspace
+from ckwatch.cli.verification_results import VerificationResults
 from ckwatch.codeobject.code_files import CodeFile
 from ckwatch.compile.store.artifacts import default_folder
 from ckwatch.compile.toolchain.discover import discover
@@ -33,20 +31,6 @@ from ckwatch.wire.verification import UnitVerification, VerifyLine
 from ckwatch.workspace.launch_file import LaunchDescription, read_launch_file
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.settings import Settings
-
-
-async def run(options: argparse.Namespace) -> int:
-    """Verify units, or the kernel of a file that a description names. Raises CkwatchError for words and options that do
-    not go together."""
-    paths = [path for word in options.words if (path := await to_thread.run_sync(code_path, word)) is not None]
-    if len(paths) == len(options.words) == 1:
-        return await verify_file(paths[0], options)
-    if paths:
-        raise CkwatchError("verify takes units, or one file with code objects", f"`ckwatch verify {paths[0]}`")
-    if unfit := next((name for name in ("args", "write_args", "of_arch") if getattr(options, name) is not None), None):
-        option = {"of_arch": "--arch"}.get(unfit, f"--{unfit.replace('_', '-')}")
-        raise CkwatchError(f"{option} is for a file with code objects", "`ckwatch verify FILE --args args.toml`")
-    return await verify.run(options)
 
 
 async def verify_file(path: Path, options: argparse.Namespace) -> int:

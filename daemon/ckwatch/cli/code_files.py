@@ -1,7 +1,4 @@
-"""`ckwatch inspect FILE` and `ckwatch rank FILE…`: code objects from anywhere, without a workspace or a daemon.
-
-Commands for units import this to know that a word is no file, hence the late imports.
-"""
+"""`ckwatch inspect FILE` and `ckwatch rank FILE…`: code objects from anywhere, without a workspace or a daemon."""
 
 from __future__ import annotations
 
@@ -13,32 +10,25 @@ from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
-from ckwatch.cli.command_words import KERNEL_END, TEMPLATE_END, dependency
+from ckwatch.cli.command_words import dependency
 from ckwatch.cli.kernel_figures import INDENT, Line, isa_lines, kernel_lines
 from ckwatch.cli.output import Output, SourceCache, aligned
-from ckwatch.codeobject.code_files import (
-    SUFFIXES,
-    TRITON_TEXTS,
-    CodeFile,
-    CodeObject,
-    code_paths,
-    open_code_file,
-)
+from ckwatch.cli.trust import trusted_workspace
+from ckwatch.codeobject.code_files import CodeFile, CodeObject, open_code_file
+from ckwatch.codeobject.listing_text import IsaView
 from ckwatch.codeobject.loop_ranking import NOT_RANKED, RankedLoop, rank_loops
+from ckwatch.codeobject.metadata import ArgumentMetadata
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, main_kernel
+from ckwatch.codeobject.tools.code_file_analysis import analyze_code, kernel_listing
+from ckwatch.codeobject.tools.llvm_tools import LlvmTools
+from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.amounts import count, size
 from ckwatch.model.errors import CkwatchError, ToolchainError
-from ckwatch.system.user_files import is_file, is_folder
-
-if TYPE_CHECKING:
-    from ckwatch.codeobject.listing_text import IsaView
-    from ckwatch.codeobject.metadata import ArgumentMetadata
-    from ckwatch.codeobject.tools.llvm_tools import LlvmTools
-    from ckwatch.wire.analysis import Isa
+from ckwatch.wire.analysis import Isa
+from ckwatch.workspace.loading import load_workspace
 
 _ARGUMENTS_SHOWN = 12
 _DETAILED = 50
@@ -49,19 +39,6 @@ _ANALYZED, _RANKED = 200, 2_000
 """Kernels whose instructions are read, which takes 10 to 50 ms each: of those that are shown, and that are ranked."""
 _LISTED = 8
 """Kernels whose instructions are shown together."""
-
-
-def code_path(word: str) -> Path | None:
-    """Return the path of a file or folder with code objects that a word of the command line is; None for the name of a
-    unit or a kernel. A name with the suffix of such a file is one, whether it is there or not."""
-    path = Path(word)
-    if path.name.endswith((KERNEL_END, TEMPLATE_END)):
-        return None
-    if path.suffix in (*SUFFIXES, *TRITON_TEXTS) or is_file(path):
-        return path
-    if not is_folder(path) or any(path.rglob(f"*{KERNEL_END}")):
-        return None
-    return path if code_paths(path) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +85,6 @@ def code_key(code: CodeObject) -> str:
 async def tools_for(options: argparse.Namespace) -> tuple[LlvmTools | None, str]:
     """Return LLVM's tools of the workspace's toolchain, if that is trusted, or else of the machine's; None, and a note,
     without a toolchain."""
-    from ckwatch.cli.toolchain import trusted_workspace
-    from ckwatch.compile.toolchain.discover import discover
-    from ckwatch.workspace.loading import load_workspace
 
     def find() -> tuple[LlvmTools | None, str]:
         root = trusted_workspace(options)
@@ -146,8 +120,6 @@ async def _inspected(
     pattern = getattr(options, "kernel", None)
     if isinstance(pattern, str):
         found = await to_thread.run_sync(_with_kernels, found, pattern)
-    from ckwatch.codeobject.tools.code_file_analysis import analyze_code
-
     kernels = sum(len(one.metadata.kernels) for one in found.objects)
     if tools is not None and kernels > most:
         tools, why = None, ""
@@ -279,9 +251,6 @@ async def _isa(
     found: CodeFile, inspected: Sequence[_Inspected], tools: LlvmTools | None, why: str, *, several: bool
 ) -> Isa:
     """The listings of kernels, with the figures of the whole file above them."""
-    from ckwatch.codeobject.tools.code_file_analysis import kernel_listing
-    from ckwatch.wire.analysis import Isa
-
     listed = _listed(inspected, several=several)
     if not listed:
         notes = "; ".join(note for one in inspected for note in one.report.notes)

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from ckwatch.codeobject.code_paths import SUFFIXES, TRITON_TEXTS, code_paths
 from ckwatch.model.errors import CkwatchError
+from ckwatch.system.user_files import is_file, is_folder
 from ckwatch.workspace.discovery import find_workspace, working_folder
 
 KERNEL_END, TEMPLATE_END = ".kernel.toml", ".j2"
@@ -56,10 +58,23 @@ def path_of(word: str, here: Path) -> Path | None:
     try:
         if (link := here / word).name.endswith((KERNEL_END, TEMPLATE_END)) and link.is_symlink() and not path.exists():
             return link.parent.resolve() / link.name
-        is_file = path.is_dir() or (path.name.endswith((KERNEL_END, TEMPLATE_END)) and path.exists())
+        is_named = path.is_dir() or (path.name.endswith((KERNEL_END, TEMPLATE_END)) and path.exists())
     except OSError:  # a name that no file can have
         return None
-    return path if is_file else None
+    return path if is_named else None
+
+
+def code_path(word: str) -> Path | None:
+    """Return the path of a file or folder with code objects that a word of the command line is; None for the name of a
+    unit or a kernel. A name with the suffix of such a file is one, whether it is there or not."""
+    path = Path(word)
+    if path.name.endswith((KERNEL_END, TEMPLATE_END)):
+        return None
+    if path.suffix in (*SUFFIXES, *TRITON_TEXTS) or is_file(path):
+        return path
+    if not is_folder(path) or any(path.rglob(f"*{KERNEL_END}")):
+        return None
+    return path if code_paths(path) else None
 
 
 def workspace_at(options: argparse.Namespace) -> Path:

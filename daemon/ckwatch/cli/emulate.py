@@ -23,7 +23,7 @@ import anyio
 from ckwatch.cli.command_words import dependency
 from ckwatch.cli.diagnostic_text import diagnostic_text
 from ckwatch.cli.output import SourceCache
-from ckwatch.cli.toolchain import trusted_workspace
+from ckwatch.cli.trust import trusted_workspace
 from ckwatch.codeobject.kernel_names import scoped_name
 from ckwatch.codeobject.tools.llvm_tools import call_chains
 from ckwatch.compile.store.artifacts import default_folder

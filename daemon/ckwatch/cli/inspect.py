@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
-from ckwatch.cli.code_files import code_path, inspect_file, rank_files
+from ckwatch.cli.command_words import code_path
 from ckwatch.cli.kernel_figures import INDENT, Line, isa_lines, kernel_lines
 from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned, fields_of
@@ -281,6 +281,8 @@ async def inspect(options: argparse.Namespace) -> int:
     if options.unit is None and not options.calibration:
         raise CkwatchError("no unit is given", "`ckwatch inspect UNIT`; --calibration needs none")
     if options.unit is not None and (path := await to_thread.run_sync(code_path, options.unit)) is not None:
+        from ckwatch.cli.code_files import inspect_file
+
         return await inspect_file(path, options)
     if options.of_arch is not None:
         raise CkwatchError("--arch is for a file", "a unit has its arch in its name: KERNEL/INSTANCE@ARCH")
@@ -327,6 +329,8 @@ async def rank(options: argparse.Namespace) -> int:
     if len(paths) == len(options.kernels):
         if options.shape is not None or options.part:
             raise CkwatchError("--shape and --part are for a KERNEL", "leave them out: a file does not say its problem")
+        from ckwatch.cli.code_files import rank_files
+
         return await rank_files(paths, options)
     if paths or len(options.kernels) > 1:
         raise CkwatchError("rank takes one KERNEL, or files with code objects", "`ckwatch rank a.hsaco b.hsaco`")

@@ -13,7 +13,8 @@ from anyio import to_thread
 
 from ckwatch.cli.code_file_profile import launch_profile
 from ckwatch.cli.code_file_verification import described, emulator_of
-from ckwatch.cli.code_files import code_path, opened
+from ckwatch.cli.code_files import opened
+from ckwatch.cli.command_words import code_path
 from ckwatch.cli.mistakes import explained, report_unbuilt
 from ckwatch.cli.output import VERDICT_STYLES, Output, aligned
 from ckwatch.cli.session import asking, one_unit

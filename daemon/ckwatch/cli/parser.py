@@ -434,7 +434,6 @@ BUILDING = (
         "and gfx12: some forty shapes, with every access to memory checked. Exit status 1 if a kernel is wrong or does "
         "not build, 2 if it cannot be verified, 3 if all is right but for results without a reference to compare them "
         "with.",
-        runs="code_file_verification:run",
     ),
     command(
         "judge",

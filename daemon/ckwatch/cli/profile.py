@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
-from ckwatch.cli.code_files import code_path
+from ckwatch.cli.command_words import code_path
 from ckwatch.cli.imports.profile import device_profile_lines
 from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned, write_file

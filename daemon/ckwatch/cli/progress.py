@@ -6,11 +6,9 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 import anyio
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from ckwatch.cli.build_results import FinishedUnit, unit_line
 from ckwatch.cli.output import Output
@@ -18,6 +16,10 @@ from ckwatch.cli.styled_text import StyledText
 from ckwatch.client import Client
 from ckwatch.model.amounts import elapsed
 from ckwatch.wire.state import State
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
 
 SHOWN_AT_ONCE = 8
 
@@ -37,7 +39,12 @@ class BuildProgress:
         self._slow: dict[str, str] = {}
         self._waits_for: dict[str, str] = {}
         self._width = max((len(unit) for unit in units), default=0)
-        self.live = Live(console=output.console, get_renderable=self._view, refresh_per_second=4, transient=True)
+
+    def live(self) -> Live:
+        """Return the lines that move on a terminal, which alone needs what draws them."""
+        from rich.live import Live
+
+        return Live(console=self._output.console, get_renderable=self._view, refresh_per_second=4, transient=True)
 
     async def follow(self, client: Client) -> None:
         """Note which units are being compiled, and print what is said of slow ones, until cancelled."""
@@ -70,6 +77,9 @@ class BuildProgress:
         self._output.console.print(line.for_console(), soft_wrap=True)
 
     def _view(self) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table.grid(padding=(0, 2))
         now = time.monotonic()
         for unit, began in list(self._began.items())[:SHOWN_AT_ONCE]:
@@ -100,7 +110,7 @@ async def build_progress(
     """
     progress = BuildProgress(output, units)
     moves = sys.stdout.isatty() and not output.json
-    with progress.live if moves else nullcontext():
+    with progress.live() if moves else nullcontext():
         async with anyio.create_task_group() as tasks:
             if moves if follows is None else follows:
                 tasks.start_soon(progress.follow, client)

@@ -19,9 +19,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.text import Text
 
-from ckwatch.cli.command_words import dependency, workspace_if_any
+from ckwatch.cli.command_words import dependency
 from ckwatch.cli.output import Output
 from ckwatch.cli.signals import stoppable
+from ckwatch.cli.trust import trusted_workspace
 from ckwatch.compile.toolchain import installations, rocm_libraries
 from ckwatch.compile.toolchain.clangd import fetch_clangd, find_clangd, major_to_fetch
 from ckwatch.compile.toolchain.composable_kernel import RELEASES, CkRelease, find_sources, installed_sources
@@ -38,7 +39,7 @@ from ckwatch.compile.toolchain.rocm_libraries import chosen_libraries
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.toolchain_names import fits_version
 from ckwatch.workspace.loading import load_workspace
-from ckwatch.workspace.trust import is_trusted, require_trusted
+from ckwatch.workspace.trust import require_trusted
 
 _MARKS = {CheckState.OK: ("✓", "green"), CheckState.NOTE: ("·", "yellow"), CheckState.MISSING: ("✗", "red bold")}
 
@@ -63,16 +64,6 @@ def doctor(options: argparse.Namespace) -> int:
     elif not options.quiet:
         print_report(report, output.console)
     return 0 if report.ok else 2
-
-
-def trusted_workspace(options: argparse.Namespace) -> Path | None:
-    """The workspace that is named, or that the command is run in, as far as that one is trusted."""
-    root = workspace_if_any(options)
-    if root is not None and options.workspace is None and not is_trusted(root):
-        text = f"ckwatch: {root} is not trusted; its [toolchain] is left out (`ckwatch trust` trusts it)\n"
-        sys.stderr.write(text)
-        return None
-    return root
 
 
 async def parts_check(workspace: Path | None, toolchain: Toolchain) -> DoctorCheck:

@@ -7,7 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from ckwatch.cli.command_words import workspace_at
+from ckwatch.cli.command_words import workspace_at, workspace_if_any
 from ckwatch.model.errors import CkwatchError, UntrustedError
 from ckwatch.workspace.trust import (
     CODE,
@@ -70,6 +70,16 @@ def require_trust(root: Path, options: argparse.Namespace, *, served: bool = Fal
         "`--trust` trusts it from now on; `ckwatch trust --remove` undoes that"
         + ("" if for_once is None else "\n`--trust-once` trusts it for this command alone"),
     )
+
+
+def trusted_workspace(options: argparse.Namespace) -> Path | None:
+    """The workspace that is named, or that the command is run in, as far as that one is trusted."""
+    root = workspace_if_any(options)
+    if root is not None and options.workspace is None and not is_trusted(root):
+        text = f"ckwatch: {root} is not trusted; its [toolchain] is left out (`ckwatch trust` trusts it)\n"
+        sys.stderr.write(text)
+        return None
+    return root
 
 
 def _asked(root: Path, state: TrustState, code: str) -> bool:

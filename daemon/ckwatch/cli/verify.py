@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from rich.text import Text
+from anyio import to_thread
 
-from ckwatch.checks.fold import fold
-from ckwatch.checks.verification_diagnostics import diagnostics_once
 from ckwatch.cli.advice import advice_on
 from ckwatch.cli.build_results import NO_COMPILER
+from ckwatch.cli.command_words import code_path
 from ckwatch.cli.mistakes import explained, report_mistakes, report_unbuilt
-from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.output import Output
 from ckwatch.cli.session import asked_patterns, asking
-from ckwatch.compile.toolchain.installations import cache_folder
-from ckwatch.model.amounts import count
-from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.cli.verification_results import VerificationResults
 from ckwatch.model.errors import CkwatchError, ToolchainError
-from ckwatch.model.verification import NOT_MODELLED, ProblemOutcome, Verification, VerificationOutcome, VerifiedProblem
-
-if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.model.text import Span
-    from ckwatch.wire.verification import VerifyLine
-
-MARKS = {"verified": ("✓", "green"), "failed": ("✗", "red"), "not verified": ("?", "yellow")}
-NOT_COMPARED = "not compared"
-UNCOMPARED_STATUS = 3
-COMPARABLE = (
-    'what these kernels compute is not known; `reference = "FILE.py:FUNCTION"` under [operation] names a Python '
-    "function that computes it, and `--allow-uncompared` makes the exit status 0 without one"
-)
-SKIPPED = "skipped"
-"""The outcome of a sweep's instance that instance rules refuse; it does not count as a mistake."""
 
 
 async def run(options: argparse.Namespace) -> int:
+    """Verify units, or the kernel of a file that a description names. Raises CkwatchError for words and options that do
+    not go together."""
+    paths = [path for word in options.words if (path := await to_thread.run_sync(code_path, word)) is not None]
+    if len(paths) == len(options.words) == 1:
+        from ckwatch.cli.code_file_verification import verify_file  # numpy comes with it
+
+        return await verify_file(paths[0], options)
+    if paths:
+        raise CkwatchError("verify takes units, or one file with code objects", f"`ckwatch verify {paths[0]}`")
+    if unfit := next((name for name in ("args", "write_args", "of_arch") if getattr(options, name) is not None), None):
+        option = {"of_arch": "--arch"}.get(unfit, f"--{unfit.replace('_', '-')}")
+        raise CkwatchError(f"{option} is for a file with code objects", "`ckwatch verify FILE --args args.toml`")
+    return await _verify_units(options)
+
+
+async def _verify_units(options: argparse.Namespace) -> int:
     """Verify units: 1 when a kernel or a reference is wrong or does not build, 2 when one cannot be verified, 3 when
     all is right but for results that were compared with nothing."""
     async with asking(options, options.words) as client:
@@ -54,148 +48,3 @@ async def run(options: argparse.Namespace) -> int:
         units = await client.units(*patterns)
         places = {unit.id: unit.place for unit in units}
         return shown.finish(places, mistakes.summary, await advice_on(client, shown.output, units))
-
-
-class VerificationResults:
-    """The results of a verification so far."""
-
-    def __init__(self, output: Output, *, allow_uncompared: bool) -> None:
-        self.output = output
-        self._allow_uncompared = allow_uncompared
-        self._found: dict[str, Verification] = {}
-        self._outcomes: Counter[str] = Counter()
-        self._unbuilt: Counter[str] = Counter()
-        self._total = 0
-        self.reasons: set[str] = set()
-        self.broken: list[str] = []
-
-    async def follow(self, lines: AsyncIterator[VerifyLine]) -> None:
-        """Print each unit; what is being done is shown on a terminal."""
-        with self.output.working("building") as show:
-            async for line in lines:
-                self.take(line, show)
-
-    def take(self, line: VerifyLine, show: Callable[[str], None]) -> None:
-        """Print a line of the answer, or show it on the terminal by `show` while it is true."""
-        if line.event == "start":
-            self._total = line.units
-            if self.output.json:
-                self.output.answer(event="start", units=line.units)
-        elif line.event in ("began", "stage"):
-            self._stage(line, show)
-        elif line.event == "unit" and line.result is not None:
-            self._unit(line)
-
-    def _stage(self, line: VerifyLine, show: Callable[[str], None]) -> None:
-        done = sum(self._outcomes.values()) + sum(self._unbuilt.values())
-        if line.text:
-            show(f"{done} of {self._total}  {line.unit}  {line.text}")
-        if self.output.json:
-            self.output.event(line.event, unit=line.unit, text=line.text)
-
-    def _unit(self, line: VerifyLine) -> None:
-        result = line.result
-        assert result is not None  # noqa: S101  # the caller looked
-        outcome, summary, found = result.outcome, result.summary, result.verification
-        if found is not None:
-            self._found[result.unit] = found
-        if line.outcome == "built":
-            self._outcomes[NOT_COMPARED if found is not None and found.is_uncompared else outcome] += 1
-        else:
-            self._unbuilt[line.outcome] += 1
-            self.reasons.add(line.text)
-            if line.outcome == "failed":
-                self.broken.append(result.unit)
-        if self.output.json:
-            self.output.event(
-                "unit", unit=result.unit, built_as=line.outcome, known=line.known, outcome=outcome, summary=summary,
-                verification=found,
-            )  # fmt: skip
-            return
-        self._print_unit(result.unit, outcome, summary, found)
-
-    def _print_unit(self, unit: str, outcome: str, summary: str, found: Verification | None) -> None:
-        mark, style = MARKS[outcome]
-        words = summary.removeprefix(f"{mark} ").replace("\n", "; ")
-        tried = "" if found is None else f"  {tally(found)}"
-        self.output.console.print(Text.assemble((mark, style), f" {unit}  {words}{tried}"), soft_wrap=True)
-        if found is not None and self.output.details:
-            rows = [[one.name, one.shape, one.outcome.value, part(one), one.message or ""] for one in found.problems]
-            for row in aligned(rows):
-                self.output.text(f"    {row}")
-
-    def finish(self, places: Mapping[str, Span], mistakes: str, advice: Mapping[str, Sequence[Diagnostic]]) -> int:
-        """Print what was found, at its place, and the sum; the exit status. `places` are those of the units' instances,
-        `mistakes` says which files have errors; `advice` on units does not count."""
-        own: dict[str, tuple[Diagnostic, ...]] = {
-            unit: diagnostics_once(found, unit, places[unit])
-            for unit, found in self._found.items()
-            if unit in places and (found.outcome is not VerificationOutcome.VERIFIED or found.warnings)
-        }
-        for unit, found_out in advice.items():
-            own[unit] = (*own.get(unit, ()), *found_out)
-        if not self.output.json:
-            self.output.diagnostics(fold(own, max(self._total, 1)))
-        verified, failed, unknown_units = (self._outcomes[name] for name in ("verified", "failed", "not verified"))
-        uncompared = self._outcomes[NOT_COMPARED]
-        references = sum(bool(found.reference_mistakes) for found in self._found.values())
-        skipped = self._unbuilt[SKIPPED]
-        unbuilt = sum(self._unbuilt.values()) - skipped
-        broken = self._unbuilt["failed"]
-        status = 1 if failed or broken or mistakes or references else 2 if unknown_units or unbuilt else 0
-        if not status and uncompared and not self._allow_uncompared:
-            status = UNCOMPARED_STATUS
-        if self.output.json:
-            self.output.event(
-                "summary", verified=verified, failed=failed, not_verified=unknown_units + unbuilt, skipped=skipped,
-                exit_status=status, not_modelled=NOT_MODELLED, not_compared=uncompared,
-                hint=COMPARABLE if uncompared else "",
-            )  # fmt: skip
-            return status
-        words = [f"{verified} verified"] if verified else []
-        words += [f"{failed} wrong"] if failed else []
-        words += [f"{uncompared} not compared"] if uncompared else []
-        words += [f"{unknown_units} not verified"] if unknown_units else []
-        words += [f"{unbuilt} not built"] if unbuilt else []
-        words += [f"{skipped} skipped"] if skipped else []
-        words += [mistakes] if mistakes else []
-        self.output.text(f"{count(self._total, 'unit')}: {', '.join(words) or 'nothing to do'}")
-        if uncompared:
-            self.output.text(f"not compared: {COMPARABLE}")
-        if self._found and (self.output.details or _is_news()):
-            self.output.text(f"not modelled: {'; '.join(NOT_MODELLED)}", "dim")
-        return status
-
-
-def _is_news() -> bool:
-    """Return True the first time that this user is told what is not modelled."""
-    told = hashlib.sha256("\n".join(NOT_MODELLED).encode()).hexdigest()[:12]
-    try:
-        marker = cache_folder() / f"told-not-modelled-{told}"
-        marker.parent.mkdir(parents=True, exist_ok=True)
-        marker.touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    except (OSError, CkwatchError):
-        return True
-    return True
-
-
-def tally(found: Verification) -> str:
-    """`12 shapes right, 1 refused`; with how much of the outputs was computed where that is not all."""
-    counts = Counter(one.outcome for one in found.problems)
-    words = [f"{count(counts[ProblemOutcome.RIGHT], 'shape')} right"]
-    others = (outcome for outcome in ProblemOutcome if outcome is not ProblemOutcome.RIGHT)
-    words += [f"{counts[outcome]} {outcome.value}" for outcome in others if counts[outcome]]
-    sampled = [one for one in found.problems if 0 < one.share < 1]
-    which = f" ({part(sampled[0])})" if len(sampled) == 1 else ""
-    words += [f"{len(sampled)} computed in part{which}"] if sampled else []
-    return ", ".join(words)
-
-
-def part(found: VerifiedProblem) -> str:
-    """`whole`, or which workgroups were computed: `64 of 4,096 workgroups`; empty for none."""
-    if found.workgroups is not None:
-        computed, of = found.workgroups
-        return f"{computed:,} of {of:,} workgroups"
-    return "whole" if found.share >= 1 else f"{100 * found.share:.2g} %" if found.share else ""

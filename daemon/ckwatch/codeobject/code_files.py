@@ -14,28 +14,21 @@ Files are told apart by what they contain, not by their names. Whatever is damag
 from __future__ import annotations
 
 import json
-import os
 import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from ckwatch.codeobject.code_paths import MOST_FILES, SUFFIXES, TRITON_TEXTS, code_paths
 from ckwatch.codeobject.metadata import ArgumentMetadata, CodeObjectMetadata, read_metadata
 from ckwatch.compile import elf
 from ckwatch.compile.offload_bundles import find_device_code, what_it_is, why_not_unpacked
 from ckwatch.system.user_files import BINARY_LIMIT_BYTES, TEXT_LIMIT_BYTES, is_file, is_folder, read_file
 
-SUFFIXES = (".hsaco", ".co", ".so", ".o", ".a", ".pt2", ".hipfb")
-"""Of files that are read in folders and archives."""
-TRITON_TEXTS = (".json", ".ttgir", ".ttir", ".amdgcn", ".llir", ".source")
-"""Files of an entry of Triton's cache that stand for its `.hsaco`."""
-
-_MOST_FILES = 10_000
 _MOST_NOTES = 50
 _MOST_WARPS = 64
 """Of a workgroup of 1,024 threads, and more."""
@@ -127,17 +120,6 @@ def open_code_file(path: Path, arch: str | None = None) -> CodeFile:
     return CodeFile(path=path, objects=objects, notes=notes, other_archs=others)
 
 
-def code_paths(folder: Path) -> list[Path]:
-    """Return the files in a folder, at any depth, whose names say that they hold code; 10,000 at most."""
-    names = (
-        Path(where, name)
-        for where, _, names in islice(os.walk(folder), _MOST_FILES)
-        for name in names
-        if name.endswith(SUFFIXES)
-    )
-    return sorted(islice(names, _MOST_FILES))
-
-
 def _in_folder(folder: Path, asked: _Asked) -> Iterator[_Found]:
     for path in (paths := code_paths(folder)):
         name = path.relative_to(folder).as_posix()
@@ -145,8 +127,8 @@ def _in_folder(folder: Path, asked: _Asked) -> Iterator[_Found]:
             yield from _of_path(path, name, asked, name)
         except OSError as error:
             yield f"{name}: {error.strerror or error}"
-    if len(paths) == _MOST_FILES:
-        yield f"No more than {_MOST_FILES:,} files of a folder are read."
+    if len(paths) == MOST_FILES:
+        yield f"No more than {MOST_FILES:,} files of a folder are read."
 
 
 def _of_path(path: Path, name: str, asked: _Asked, origin: str = "") -> Iterator[_Found]:

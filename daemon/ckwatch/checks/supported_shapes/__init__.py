@@ -5,7 +5,6 @@ Each family of kernels is a module that makes `ShapeRules`; a row in `FAMILIES` 
 
 from __future__ import annotations
 
-from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.supported_shapes.ck_tile_fmha import CK_TILE_FMHA
 from ckwatch.checks.supported_shapes.ck_tile_gemm import CK_TILE_GEMM
 from ckwatch.checks.supported_shapes.family import Parameters, Refusal, ShapeRules, slices_of
@@ -47,6 +46,8 @@ def named_as_ck(parameters: Parameters) -> Parameters:
 
     A kernel with Inductor's names calls CK by other code than the templates here, and may refuse what these do not.
     """
+    from ckwatch.checks.rules.checker import OPERATIONS  # all rules come with it, which a command's types do not need
+
     for operation in OPERATIONS.values():
         names = {name: operation.canonical(name) for name in parameters}
         if parameters and all(names.values()):
