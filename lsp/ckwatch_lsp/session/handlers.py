@@ -53,6 +53,15 @@ async def _joined(answers: _Answers) -> list[Any] | None:
     return [each for one in answers.given for each in one] or None
 
 
+async def _actions(answers: _Answers) -> list[types.CodeAction] | None:
+    """One of those that make the same edit."""
+    found: list[types.CodeAction] = []
+    for one in await _joined(answers) or ():
+        if one.edit is None or all(one.edit != known.edit for known in found):
+            found.append(one)
+    return found or None
+
+
 async def _first(answers: _Answers) -> Any:
     return next((one for one in answers.given if one), None)
 
@@ -180,7 +189,7 @@ REQUESTS: Mapping[str, DocumentRequest] = {
     types.TEXT_DOCUMENT_FORMATTING: _R("formatted", _joined, _WHOLE, files=FORMATTED),
     types.TEXT_DOCUMENT_RANGE_FORMATTING: _R("formatted", files=FORMATTED),
     types.TEXT_DOCUMENT_CODE_ACTION: _R(
-        "actions", _joined, _context, options=types.CodeActionOptions(_ACTIONS), able="action_literals"
+        "actions", _actions, _context, options=types.CodeActionOptions(_ACTIONS), able="action_literals"
     ),
     types.TEXT_DOCUMENT_CODE_LENS: _R("lenses", able="lenses"),
     types.TEXT_DOCUMENT_INLAY_HINT: _R("hints", able="hints"),
