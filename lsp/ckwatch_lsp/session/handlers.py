@@ -19,6 +19,7 @@ from ckwatch.model.delays import CPP_ALONE, CPP_BESIDE
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import in_message
 from ckwatch.model.text import Position, Range
+from ckwatch_lsp.protocol.client_capabilities import sent
 from ckwatch_lsp.protocol.position_encoding import PositionCodec
 from ckwatch_lsp.protocol.server import CkwatchServer, ContentModifiedError, RequestFailedError
 from ckwatch_lsp.protocol.text_parts import TOKEN_MODIFIERS, TOKEN_TYPES, SemanticToken
@@ -197,6 +198,18 @@ REQUESTS: Mapping[str, DocumentRequest] = {
 
 SELECTIONS = _R("selections")
 
+CURSOR = "ckwatch/cursor"
+
+FOLLOWS_CURSOR = frozenset(
+    (
+        types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT,
+        types.TEXT_DOCUMENT_CODE_ACTION,
+        types.TEXT_DOCUMENT_COMPLETION,
+        types.TEXT_DOCUMENT_SIGNATURE_HELP,
+    )
+)
+"""Requests that editors make about the place of the cursor."""
+
 
 class RequestHandlers:
     """Finds the document of a request, asks its languages, and joins what they say."""
@@ -220,7 +233,15 @@ class RequestHandlers:
             editor.add_request(types.CALL_HIERARCHY_INCOMING_CALLS, partial(self.calls, "incoming_calls"))
             editor.add_request(types.CALL_HIERARCHY_OUTGOING_CALLS, partial(self.calls, "outgoing_calls"))
         editor.add_request(types.TEXT_DOCUMENT_SELECTION_RANGE, self.selections)
+        editor.add_request(CURSOR, self.cursor_moved)
         editor.add_request(types.WORKSPACE_SYMBOL, partial(self.ask_all, "workspace_symbols", "query"))
+
+    def cursor_moved(self, params: Any) -> None:
+        """ckwatch/cursor: the line of the cursor, from an editor that asks nothing about its place."""
+        document = self._session.documents.get(str(sent(params, "uri")))
+        line = sent(sent(params, "position"), "line")
+        if document is not None and isinstance(line, int) and line >= 0:
+            self._session.point(document, line)
 
     async def answer(self, method: str, params: Any) -> Any:
         """The answer to a request of `REQUESTS`."""
@@ -233,6 +254,9 @@ class RequestHandlers:
             where["position"] = document.codec.decode(params.position)
         elif hasattr(params, "range"):
             where["within"] = document.codec.decode_range(params.range)
+        if method in FOLLOWS_CURSOR:
+            place = where.get("position") or where["within"].start  # type: ignore[union-attr]  # a range
+            self._session.point(document, place.line)
         given = await self._ask(request, document, where, params)
         return await request.join(_Answers(self._session, document, params, given))
 
