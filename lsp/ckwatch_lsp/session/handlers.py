@@ -95,9 +95,17 @@ async def _calls(answers: _Answers) -> list[types.CallHierarchyItem] | None:
     return found and sorted(found, key=lambda item: not item.selection_range.start <= at <= item.selection_range.end)
 
 
-async def _prepare_rename(answers: _Answers) -> types.PrepareRenamePlaceholder | None:
-    one = await _first(answers)
-    return one and types.PrepareRenamePlaceholder(answers.document.codec.encode_range(one[0]), one[1])
+async def _rename(answers: _Answers) -> types.WorkspaceEdit:
+    return await _first(answers) or _nothing_to_rename()
+
+
+async def _prepare_rename(answers: _Answers) -> types.PrepareRenamePlaceholder:
+    reach, name = await _first(answers) or _nothing_to_rename()
+    return types.PrepareRenamePlaceholder(answers.document.codec.encode_range(reach), name)
+
+
+def _nothing_to_rename() -> Any:
+    raise RequestFailedError.of_error(RefusedError("there is nothing here that can be renamed"))
 
 
 async def _symbols(answers: _Answers) -> list[types.DocumentSymbol] | list[types.SymbolInformation] | None:
@@ -130,7 +138,7 @@ def _is_triggered(language: LanguageProvider, params: types.CompletionParams) ->
     return not typed or typed in language.triggers
 
 
-FIRST = (_first, _first_list, _prepare_rename)
+FIRST = (_first, _first_list, _prepare_rename, _rename)
 """Of these answers one is enough."""
 
 
@@ -178,8 +186,8 @@ REQUESTS: Mapping[str, DocumentRequest] = {
         "references", _first_list, lambda given: {"declaration": given.context.include_declaration}
     ),
     types.TEXT_DOCUMENT_PREPARE_CALL_HIERARCHY: _R("prepare_calls", _calls, able="calls"),
-    types.TEXT_DOCUMENT_RENAME: _R("rename", _first, lambda given: {"name": given.new_name}, explicit=True),
-    types.TEXT_DOCUMENT_PREPARE_RENAME: _R("prepare_rename", _prepare_rename, able="rename_prepares"),
+    types.TEXT_DOCUMENT_RENAME: _R("rename", _rename, lambda given: {"name": given.new_name}, explicit=True),
+    types.TEXT_DOCUMENT_PREPARE_RENAME: _R("prepare_rename", _prepare_rename, explicit=True, able="rename_prepares"),
     types.TEXT_DOCUMENT_DOCUMENT_LINK: _R("links"),
     # an editor keeps an outline until the text changes, so this one is waited for
     types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: _R("symbols", _symbols, beside_s=CPP_ALONE.seconds),
