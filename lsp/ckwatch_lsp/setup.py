@@ -36,6 +36,7 @@ from ckwatch_lsp.session.providers import LanguageProvider
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.session.shown_places import ShownPlaces
 from ckwatch_lsp.templates.adapter.calls import TemplateCalls
+from ckwatch_lsp.templates.adapter.file_renames import RENAMED, FileRenames
 from ckwatch_lsp.templates.adapter.hover import TemplateHovers
 from ckwatch_lsp.templates.adapter.kernel_file_names import KernelFileNames
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary
@@ -88,6 +89,8 @@ def set_up(session: Session, files: VirtualFiles, editor: CkwatchServer, params:
     add_provider(session, TemplateCalls(session, library), TEMPLATE)
     add_provider(session, cpp, TEMPLATE, KERNEL_FILE)  # what Jinja or a kernel file has an answer to is not C++
     RequestHandlers(session).register(editor)
+    if editor.capabilities.tells_renames:
+        editor.add_request(types.WORKSPACE_WILL_RENAME_FILES, FileRenames(session, library).answer, RENAMED)
     editor.add_request(types.TEXT_DOCUMENT_DID_OPEN, lambda params: session.opened(params.text_document))
     editor.add_request(
         types.TEXT_DOCUMENT_DID_CHANGE,

@@ -51,6 +51,12 @@ def test_template_text(log: str, expected: list[tuple[str, int, int, str]]) -> N
     assert {entry.span.path for entry in diagnostics} == {TEMPLATE}
 
 
+def formula_of(diagnostic: Diagnostic) -> str:
+    """The line below the words; the words where there is no formula."""
+    words, _, formula = diagnostic.message.partition("\n")
+    return formula or words
+
+
 @pytest.mark.parametrize(
     ("log", "changes", "parameter", "code", "message"),
     [
@@ -71,7 +77,7 @@ def test_instance_mistakes_are_one_diagnostic_at_the_parameter(
 ) -> None:
     found = case(log, 2, **changes)
     (diagnostic,) = found.diagnose()
-    assert (diagnostic.code, diagnostic.message) == (code, message)
+    assert (diagnostic.code, formula_of(diagnostic)) == (code, message)
     assert found.parameter_at(diagnostic.span) == parameter
     assert diagnostic.units == (found.unit.id,)
     assert not any(len(entry.message) > 500 for entry in diagnostic.related)
@@ -86,6 +92,7 @@ def test_a_block_size_that_fits_nothing_is_blamed_once() -> None:
     first, second = found.diagnose()
     assert found.parameter_at(first.span) == "BlockSize"
     assert first.message == (
+        "BlockSize = 128 fails a check of thread_group_tensor_slice_transfer_v4r1.hpp\n"
         "product(ABlockTransferThreadClusterLengths_AK0_M_AK1) <= BlockSize: 8 * 32 * 1 = 256, BlockSize = 128"
     )
     also = [entry.message for entry in first.related if entry.message.startswith("also fails: ")]
@@ -151,7 +158,7 @@ def test_host_and_device_pass_join() -> None:
         source_map=mapped(host.text),
         read_line=read_header,
     )
-    assert [entry.message for entry in both] == ["MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32"]
+    assert [formula_of(entry) for entry in both] == ["MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32"]
 
 
 def test_header_warnings_only_when_asked_for() -> None:
@@ -298,7 +305,7 @@ def test_conditions(condition: str, requirement: str, evaluated: str, message: s
         parse_clang_log(log), unit=unit, source_path="/ws/x.hip", source_map=mapped(text),
         read_line=lambda _path, line: header[line] if line < len(header) else None,
     )  # fmt: skip
-    assert (diagnostic.message, diagnostic.span) == (message, unit.instance.spans[parameter])
+    assert (formula_of(diagnostic), diagnostic.span) == (message, unit.instance.spans[parameter])
 
 
 @pytest.mark.parametrize(
@@ -434,7 +441,7 @@ def test_it_stands_at_the_parameter(tmp_path: Path) -> None:
         source_map=rendered.source_map,
         read_line=lambda _path, _line: None,
     )
-    assert diagnostic.message == "whole panels (MPerBlock % MPerThread == 0: 64 % 6 = 4)"
+    assert diagnostic.message == "whole panels\nMPerBlock % MPerThread == 0: 64 % 6 = 4"
     assert diagnostic.code == "clang/static-assertion"
     assert diagnostic.span in (place(10), place(11))
     assert any(related.span and related.span.path.endswith("t.cpp.j2") for related in diagnostic.related)
@@ -875,3 +882,47 @@ def test_infinity_under_the_default_flags(used: str, flag: str) -> None:
     given = CompilerInputs((GivenFlag("-ffast-math", span("/ws/ckwatch.toml", 1, 9, 1, 27)),))
     (own,) = diagnosed("float a = INFINITY;\n", log, given)
     assert "ckwatch's default" not in own.message
+
+
+ASSERTED = """\
+template <int MPerBlock, int MPerThread>
+struct Tile {
+    static_assert(MPerBlock % MPerThread == 0, "threads share the rows");
+    static constexpr int rows = MPerBlock;
+    static constexpr int threads = MPerBlock / MPerThread;
+};
+int rows = Tile<96, 10>::rows;
+int threads = Tile<96, 10>::threads;
+"""
+
+
+def test_members_of_a_class_whose_assertion_fails_follow_from_it() -> None:
+    of_class = "'Tile<96, 10>'"
+    (found,) = diagnosed(
+        ASSERTED,
+        "/ws/x.hip:3:19:{3:19-3:46}: error: static assertion failed due to requirement '96 % 10 == 0': threads share the rows [Semantic Issue]\n"
+        f"/ws/x.hip:7:12: note: in instantiation of template class {of_class} requested here\n"
+        f"/ws/x.hip:7:26: error: no member named 'rows' in {of_class} [Semantic Issue]\n"
+        f"/ws/x.hip:8:29: error: no member named 'threads' in {of_class} [Semantic Issue]\n",
+    )
+    assert found.code == "clang/static-assertion"
+    assert [one.message for one in found.related if one.message.startswith("in consequence")] == [
+        f"in consequence: no member named 'rows' in {of_class}",
+        f"in consequence: no member named 'threads' in {of_class}",
+    ]
+
+
+def test_what_was_changed_since_it_compiled_is_blamed() -> None:
+    header = ["static_assert(MPerBlock % (MPerXDL * MRepeat) == 0,", '              "wrong");']
+    log = (
+        "/rocm/ck/a.hpp:1:15:{1:15-1:50}: error: static assertion failed due to requirement '128 % (32 * 3) == 0': wrong [Semantic Issue]\n"
+        "/rocm/ck/a.hpp:1:20: note: expression evaluates to '32 == 0'"
+    )
+    unit = unit_of((LOGS / "gemm.hip").read_text().replace("MXdlPerWave */ 2", "MXdlPerWave */ 3"), siblings=0)
+    for changed in ("MPerBlock", "MPerXDL", "MXdlPerWave"):
+        (found,) = diagnose(
+            parse_clang_log(log), unit=unit, source_path="/ws/x.hip", source_map=mapped(""),
+            read_line=lambda _path, line: header[line] if line < len(header) else None,
+            inputs=CompilerInputs(worked={**unit.instance.parameters, changed: 7}),
+        )  # fmt: skip
+        assert found.span == unit.instance.spans[changed]

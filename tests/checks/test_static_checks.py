@@ -101,7 +101,7 @@ def test_the_place_is_the_blamed_parameter() -> None:
     (diagnostic,) = rule_diagnostics(unit_diagnosis(given, MXdlPerWave=3), rendered(row_col(MXdlPerWave=3)))
     assert diagnostic.code == "rule/m-per-block"
     assert diagnostic.message == (
-        "A wave computes MPerXDL * MXdlPerWave rows of the block tile; whole waves must cover it. "
+        "A wave computes MPerXDL * MXdlPerWave rows of the block tile; whole waves must cover it.\n"
         "MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32"
     )
     assert (diagnostic.severity, diagnostic.source) == (Severity.ERROR, Source.RULE)

@@ -29,7 +29,8 @@ from ckwatch.model.kernels import ParameterValue, is_integers
 class CkFinding:
     """A mistake in the instance. `parameters` are those of the condition, `blamed` the one to look at first.
 
-    `key` is equal for the repeats of one mistake.
+    `key` is equal for the repeats of one mistake. `formula`: the message is the condition with its values
+    alone.
     """
 
     code: str
@@ -37,6 +38,7 @@ class CkFinding:
     parameters: tuple[str, ...]
     blamed: str | None
     key: tuple[str, ...]
+    formula: bool = False
 
 
 SLICES: Mapping[str, tuple[str, str, str]] = {
@@ -97,6 +99,7 @@ def _slice_finding(
         tuple(names),
         parameters.blamed(names, fixes),
         ("thread-cluster", cluster, "slice"),
+        formula=True,
     )
 
 
@@ -117,6 +120,7 @@ def _size_finding(parameters: InstanceParameters, cluster: str, lengths: tuple[i
         names,
         parameters.blamed(names, fixes),
         ("thread-cluster", cluster, "size"),
+        formula=True,
     )
 
 
@@ -256,6 +260,7 @@ def _finding_of_requirement(
         names,
         blamed,
         ("requirement", *sorted(canonical), outcome if len(single) == 0 else ""),
+        formula=True,
     )
 
 

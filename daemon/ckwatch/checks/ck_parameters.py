@@ -8,7 +8,7 @@ those names (CK 7.2, `include/ck/tensor_operation/gpu/{device/impl,grid,block,th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ckwatch.checks.rules.rule import folded
 from ckwatch.model.kernels import Kernel, ParameterValue, Unit
@@ -56,10 +56,12 @@ _SIDES = (
 
 
 class InstanceParameters:
-    """The parameters of a unit's instance, as names inside CK's headers refer to them."""
+    """The parameters of a unit's instance, as names inside CK's headers refer to them. `worked` are those with which
+    it last compiled."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: Unit, worked: Mapping[str, ParameterValue] | None = None) -> None:
         self.values = unit.instance.parameters
+        self._worked = worked or {}
         self.spans = unit.instance.spans
         self.kernel: Kernel = unit.kernel
         self._instance = unit.instance.name
@@ -97,15 +99,16 @@ class InstanceParameters:
     def blamed(self, names: Sequence[str], fixes: Callable[[str, ParameterValue], bool] | None = None) -> str | None:
         """The parameter among `names` that is most plausibly wrong; None when `names` is empty.
 
-        In this order: one that has a place in the kernel file; one whose value in another instance of the kernel
-        would fix the condition (`fixes`); the one whose value is rarest among the kernel's other instances; one of
-        which a power of two less would fix it; the last one, as CK writes the most specific factor last.
+        In this order: one that has a place in the kernel file; one that was changed since the unit compiled; one whose
+        value in another instance of the kernel would fix the condition (`fixes`); the one whose value is rarest among
+        the kernel's other instances; one that is no power of two; one of which a power of two less would fix it; the
+        last one, as CK writes the most specific factor last.
         """
         known = [name for name in dict.fromkeys(names) if name in self.values]
         if not known:
             return None
 
-        def rank(name: str) -> tuple[bool, bool, float, bool, int]:
+        def rank(name: str) -> tuple[bool, bool, bool, float, bool, bool, int]:
             others = [
                 instance.parameters[name]
                 for instance in self.kernel.instances
@@ -117,6 +120,8 @@ class InstanceParameters:
             rarity = len(different) / len(others) if others else 0.0
             less = (value >> by for by in range(1, value.bit_length())) if isinstance(value, int) else ()
             smaller = fixes is not None and any(fixes(name, other) for other in less)
-            return name in self.spans, fixing, rarity, smaller, known.index(name)
+            changed = name in self._worked and self._worked[name] != value
+            odd = type(value) is int and value & (value - 1) != 0
+            return name in self.spans, changed, fixing, rarity, odd, smaller, known.index(name)
 
         return max(known, key=rank)

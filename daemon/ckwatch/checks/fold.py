@@ -70,11 +70,16 @@ def but_for_values(message: str) -> str:
     return _VALUES.sub(lambda match: "_#" if match["hash"] else "#", message)
 
 
+def in_one_line(message: str) -> str:
+    """A message whose formula has a line of its own, for where there is one line."""
+    return " ".join(message.split("\n"))
+
+
 def _joined(group: Sequence[tuple[str, Diagnostic]], unit_count: int) -> Diagnostic:
     group = sorted(group, key=lambda found: found[1].severity is not Severity.ERROR)
     first = group[0][1]
     others = dict.fromkeys(diagnostic.message for _, diagnostic in group if diagnostic.message != first.message)
-    words = tuple(Related(f"also: {message}", None) for message in list(others)[:OTHER_WORDS])
+    words = tuple(Related(f"also: {in_one_line(message)}", None) for message in list(others)[:OTHER_WORDS])
     return replace(
         first,
         related=(*first.related, *words),

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from ckwatch.checks.blame import Blame, Culprit
+from ckwatch.checks.fold import in_one_line
 from ckwatch.checks.rules.checker import check_instance
 from ckwatch.checks.rules.instances import RenderedInstance, rendered_instances, unchecked_operations
 from ckwatch.checks.rules.rule import Violation
@@ -45,8 +46,9 @@ def rule_diagnostics(
             diagnostic = _diagnostic(unit, emitted, blame, culprit)
             first = found.setdefault(diagnostic.span, diagnostic)
             known = {first.message, *(one.message for one in first.related)}
-            if diagnostic.message not in known:
-                found[diagnostic.span] = replace(first, related=(*first.related, Related(diagnostic.message, None)))
+            if not known & {diagnostic.message, in_one_line(diagnostic.message)}:
+                told = Related(in_one_line(diagnostic.message), None)
+                found[diagnostic.span] = replace(first, related=(*first.related, told))
     return tuple(found.values())
 
 
@@ -64,7 +66,7 @@ def _diagnostic(unit: Unit, emitted: RenderedInstance, blame: Blame, found: Culp
     culprit = found if isinstance(found, Culprit) else None
     violation, *others = found.violations if isinstance(found, Culprit) else (found,)
     shown = culprit.argument if culprit is not None else ""
-    named = dict.fromkeys((violation.blame, *violation.parameters))
+    named = dict.fromkeys((violation.blame, *(violation.terms or violation.parameters), shown))
     places = {name: span for name in named if (span := blame.span_of(name)) is not None}
     if culprit is None:
         shown = next(iter(places), "")
@@ -75,7 +77,7 @@ def _diagnostic(unit: Unit, emitted: RenderedInstance, blame: Blame, found: Culp
         for name, span in places.items()
         if name != shown
     ]
-    related += [Related(one.message, None) for one in others]
+    related += [Related(in_one_line(one.message), None) for one in others]
     fixes: tuple[Fix, ...] = ()
     if culprit is not None and culprit.own is not None and culprit.value is not None:
         value = toml_value(culprit.value)

@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cache
 
+from ckwatch.checks.fold import in_one_line
 from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.kernels import SweepOrigin, Unit
@@ -68,7 +69,7 @@ def skipped_text(total: int, broken: Iterable[tuple[str, str]]) -> str:
 
 def _condition(code: str, message: str) -> str:
     known = _conditions().get(code, ())
-    return next((one for one in known if f" {one}: " in message), known[0] if known else code)
+    return next((one for one in known if f" {one}: " in in_one_line(message)), known[0] if known else code)
 
 
 @cache
@@ -102,7 +103,7 @@ def _summary(
             cause = refusals[0]
             related = (*cause.related, Related(message, units[0][0].instance.span))
             return replace(cause, severity=Severity.ERROR, related=related, units=())
-    examples = (Related(f"{unit.instance.name}: {one.message}", one.span) for unit, one in firsts.values())
+    examples = (Related(f"{unit.instance.name}: {in_one_line(one.message)}", one.span) for unit, one in firsts.values())
     severity = Severity.ERROR if everything else Severity.INFORMATION
     span = refusals[0].span if len(places) == 1 else units[0][0].instance.span
     return Diagnostic(severity, Source.KERNEL_FILE, CODE, message, span, tuple(examples)[:REASONS_SHOWN])

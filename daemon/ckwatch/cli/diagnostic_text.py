@@ -1,8 +1,9 @@
 """Prints diagnostics on a terminal the way good compilers do.
 
-    gemm.kernel.toml:14:15: error: MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32 [ck/m-xdl-per-wave]
+    gemm.kernel.toml:14:15: error: MXdlPerWave = 3 fails a check of gridwise_gemm.hpp [ck/m-xdl-per-wave]
        14 | MXdlPerWave = 3
           |               ^
+        note: MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32
     gemm.hip.j2:40:9: note: MXdlPerWave = 3, printed here
 
 Columns are measured in terminal cells, so that carets stand under wide and combining characters; tabs are widened.
@@ -61,8 +62,10 @@ def diagnostic_text(
     """
     style = _STYLES[diagnostic.severity]
     label = "info" if diagnostic.severity is Severity.INFORMATION else diagnostic.severity.value
-    lines = [_headline(diagnostic.span, label, style, diagnostic.message, diagnostic.code, root)]
+    first, *further = diagnostic.message.split("\n")
+    lines = [_headline(diagnostic.span, label, style, first, diagnostic.code, root)]
     lines += _snippet(diagnostic.span, read_line, style)
+    lines += map(_remark, further)
     if diagnostic.approximate:
         lines.append(_remark("the place is approximate: the text was rearranged after it was printed"))
     if diagnostic.units:

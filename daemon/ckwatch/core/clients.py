@@ -68,7 +68,7 @@ def focus_changed(state: State, out: Effects, event: events.FocusChanged) -> Non
         state.focus[event.client] = Focus(event.units, event.everything, event.auto_build)
     _unfocus(state, before, event.client, event.at)
     names = state.members(event.client) if event.everything else sorted(event.units)
-    cause = events.Cause("it came into focus", event.at)
+    cause = events.Cause("opened in an editor", event.at)
     anew = event.everything and (before is None or not before.everything)
     state.wants.extend(Wanted(event.client, name, cause, anew=anew) for name in names)
     state.newly_settled.extend(events.UnitKey(events.MAIN, name) for name in sorted(event.units))

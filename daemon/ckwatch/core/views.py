@@ -83,7 +83,7 @@ def follow_main(state: State, out: Effects, view: View, name: str, at: float) ->
     if main is not None:
         out.extend(Changed(view.name, Topic.file(path)) for path in sorted(main.published_files - own.published_files))
     if view.name in state.focus:
-        state.wants.append(Wanted(view.name, name, Cause("it came into focus", at)))
+        state.wants.append(Wanted(view.name, name, Cause("opened in an editor", at)))
 
 
 def _hand_over(state: State, out: Effects, own: UnitState, main: UnitState, at: float) -> None:

@@ -14,6 +14,7 @@ from typing import Literal
 
 from anyio import CapacityLimiter, to_thread
 
+from ckwatch.checks.fold import in_one_line
 from ckwatch.compile.store.entries import ProductKind
 from ckwatch.core.events import CompileFacts, HeaderFacts, UnitKey, ViewOverrides
 from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
@@ -95,7 +96,7 @@ class OutcomeBuilds:
         result, text = made.result, made.render.rendered
         if result is None or made.outcome is not Outcome.BUILT or text is None:
             errors = made.errors[:ERRORS_SHOWN]
-            problem = errors[0].message if errors else "its template cannot be rendered"
+            problem = in_one_line(errors[0].message) if errors else "its template cannot be rendered"
             outcome = UnitOutcome(outcome=_UNBUILT[made.outcome], problem=problem, errors=errors)
             if result is not None:
                 outcome = outcome.model_copy(update={"artifact_key": result.artifact, "from_store": result.from_store})

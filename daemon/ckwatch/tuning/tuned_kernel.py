@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import ckwatch_templates
+from ckwatch.checks.fold import in_one_line
 from ckwatch.checks.parameter_values import value_problem
 from ckwatch.checks.rules.points import PointRules
 from ckwatch.checks.static_checks import declared_types
@@ -196,7 +197,7 @@ def read_tuned_kernel(
         )
         if broken is not None:
             place = f"{broken.span.path}:{broken.span.start.line + 1}:{broken.span.start.column + 1}"
-            raise CkwatchError(f"'{kernel_name}' cannot be tuned: {place}: {broken.message}")
+            raise CkwatchError(f"'{kernel_name}' cannot be tuned: {place}: {in_one_line(broken.message)}")
         near = get_close_matches(kernel_name, kernels, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(kernels) or 'none'}"
         raise UnknownUnitError(f"there is no kernel '{kernel_name}'", hint)

@@ -70,13 +70,15 @@ ELSEWHERE = {
 @dataclass(frozen=True, slots=True)
 class LoadedKernel:
     """A kernel file's kernel, or None where problems leave nothing to compile; `name_span` is where its name stands.
-    `spaces` are the sweeps that are searched, not expanded."""
+    `spaces` are the sweeps that are searched, not expanded. `text` is what it was read from: not quite the file's while
+    tables are half typed (`ckwatch.workspace.half_typed`)."""
 
     kernel: Kernel | None
     name: str
     name_span: Span
     diagnostics: tuple[Diagnostic, ...]
     spaces: tuple[SweepPlan, ...] = ()
+    text: str = ""
 
 
 def read_kernel(

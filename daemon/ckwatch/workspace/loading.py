@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -25,6 +25,7 @@ from ckwatch.system.user_files import broken_link, is_folder
 from ckwatch.workspace.compiler_flags import check_flags
 from ckwatch.workspace.discovery import FILE_NAME
 from ckwatch.workspace.files import SHARED_HINT, FileText, editor_text, read_text
+from ckwatch.workspace.half_typed import completed
 from ckwatch.workspace.kernel_file import KERNEL_FILE_SUFFIX, LoadedKernel, read_kernel
 from ckwatch.workspace.kernel_globs import KernelPaths, kernel_paths
 from ckwatch.workspace.named_files import NamedFiles
@@ -96,6 +97,14 @@ def load_workspace(root: Path, *, overlays: Mapping[str, str] | None = None) -> 
 class WorkspaceReader:
     """How one load comes by its kernel files and templates: every file is read."""
 
+    def kept(self, path: str, *, overlaid: bool) -> str | None:  # noqa: ARG002  # for others
+        """The text of the file at `path` that was last read without errors; None: such texts are not kept. `overlaid`:
+        an unsaved text is read."""
+        return None
+
+    def keep(self, path: str, text: str, *, overlaid: bool) -> None:
+        """Have `kept` return `text` from now on."""
+
     def permitted(self, root: Path, problems: Problems, settings: Settings) -> Settings:  # noqa: ARG002  # for others
         """The settings of which nothing runs that the user was not asked about."""
         return settings
@@ -118,17 +127,33 @@ class WorkspaceReader:
 
 
 def kernel_file_of(
-    path: str, read: FileText, search: TemplateSearch, settings: Settings, named: NamedFiles
+    path: str, read: FileText, search: TemplateSearch, settings: Settings, named: NamedFiles, kept: str | None = None
 ) -> LoadedKernel:
-    """The kernel file at `path` whose text is `read`; without a name if there is no text at all."""
+    """The kernel file at `path` whose text is `read`; without a name if there is no text at all.
+
+    With `kept`, the text that was last read without errors, tables with errors are as they are there.
+    """
     if read.diagnostics and not read.text:
         return LoadedKernel(None, "", Span(path, Position(0, 0), Position(0, 0)), read.diagnostics)
     document = document_of(path, read.text, Source.KERNEL_FILE)
     loaded = read_kernel(document, search, settings.workspace.archs, settings.limits, named)
-    if not read.diagnostics:
+    if read.diagnostics:
+        found = (*read.diagnostics, *loaded.diagnostics)
+        return LoadedKernel(None, loaded.name, loaded.name_span, found)
+    if not any(one.severity is Severity.ERROR for one in loaded.diagnostics):
+        return replace(loaded, text=read.text)
+    if kept is None:
         return loaded
-    found = (*read.diagnostics, *loaded.diagnostics)
-    return LoadedKernel(None, loaded.name, loaded.name_span, found)
+    readings: list[LoadedKernel] = []
+
+    def diagnostics_of(mended: TomlDocument) -> Sequence[Diagnostic]:
+        readings.append(read_kernel(mended, search, settings.workspace.archs, settings.limits, named))
+        return readings[-1].diagnostics
+
+    mended = completed(document, loaded.diagnostics, kept, diagnostics_of)
+    if mended is None or readings[-1].kernel is None:
+        return replace(loaded, text=kept)
+    return replace(readings[-1], diagnostics=mended.shown, text=mended.kept)
 
 
 def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceReader) -> Workspace:
@@ -146,9 +171,8 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     if refusal is not None:
         raise CkwatchError(f"{path} is not used: {refusal}, and it names programs that would run here", SHARED_HINT)
     read = editor_text(overlay) if overlay is not None else read_text(path, Source.WORKSPACE)
-    problems = Problems(document_of(path, read.text, Source.WORKSPACE))
-    problems.found += problems.document.diagnostics
-    settings = reading.permitted(root, problems, _settings(problems, root))
+    problems, chosen_settings = _read_settings(path, read.text, root, reading, overlaid=overlay is not None)
+    settings = reading.permitted(root, problems, chosen_settings)
     check_flags(problems, settings.compile.flags, ("compile", "flags"), str(root))
     _report_unused_farm_keys(problems, settings.farm)
     given, usual = settings.workspace.templates, root / DEFAULT_TEMPLATES
@@ -241,21 +265,56 @@ class Overlays:
         return self.by_path[other] if other is not None else None
 
 
-def _settings(problems: Problems, root: Path) -> Settings:
-    """The settings, with the default for each key that has a problem; of `[toolchain] also` the other entries."""
+def _read_settings(
+    path: str, text: str, root: Path, reading: WorkspaceReader, *, overlaid: bool
+) -> tuple[Problems, Settings]:
+    """The settings and their problems; tables that are half typed are as they were."""
+    document = document_of(path, text, Source.WORKSPACE)
+    kept = reading.kept(path, overlaid=overlaid)
+    former = document_of(path, kept, Source.WORKSPACE).values if kept else {}
+    problems = Problems(document)
+    settings = _settings(problems, root, former)
+    shown = [*document.diagnostics, *problems.found]
+    unknown = {document.key_span_of((name,)) for name in document.values if name not in Settings.model_fields}
+    broken = document.diagnostics or [one for one in shown if one.span in unknown]
+    if broken and kept is not None:
+        mended = completed(document, broken, kept, lambda _document: ())
+        if mended is not None:
+            problems, text = Problems(mended.document), mended.kept
+            settings = _settings(problems, root, former)
+            shown = [*broken, *problems.found]
+    if not problems.found:
+        reading.keep(path, text, overlaid=overlaid)
+    problems.found = shown
+    return problems, settings
+
+
+def _settings(problems: Problems, root: Path, former: Mapping[str, Any]) -> Settings:
+    """The settings; each key that has a problem is as in `former`, else has its default; of `[toolchain] also` the
+    other entries stay."""
     # every section is there, so that only one model has to be built
     values = {name: {} for name in Settings.model_fields} | problems.document.values
     settings = problems.validated(Settings, values, (), context={"root": str(root)})
     if settings is not None:
         return settings
     cleaned = copy.deepcopy(values)
-    for _ in range(len(problems.found) + 1):
+    for attempt in range(len(problems.found) + 2):
         try:
             return Settings.model_validate(cleaned, strict=True, context={"root": str(root)})
         except ValidationError as error:
             for detail in reversed(error.errors(include_url=False, include_input=False)):  # the last entry first
-                _remove(cleaned, place_of(detail))
+                place = place_of(detail)
+                _remove(cleaned, place)
+                if attempt == 0 and len(place) > 1:
+                    _restore(cleaned, former, str(place[0]), str(place[1]))
     return Settings()
+
+
+def _restore(values: dict[str, Any], former: Mapping[str, Any], section: str, key: str) -> None:
+    """Give a key of a section that was removed the value that it had before."""
+    before, now = former.get(section), values.get(section)
+    if isinstance(before, dict) and isinstance(now, dict) and key in before and key not in now:
+        now[key] = before[key]
 
 
 def _remove(values: dict[str, Any], where: tuple[int | str, ...]) -> None:

@@ -50,17 +50,18 @@ class WorkspaceLoader:
         self._guard = _Guard() if guarded else None
         self._lock = threading.Lock()
 
-    def load(self, overlays: Mapping[str, str] | None = None) -> Workspace:
+    def load(self, overlays: Mapping[str, str] | None = None, *, scope: str | None = None) -> Workspace:
         """Load the workspace as `load_workspace` does, with the same `Kernel` objects as before where nothing about
         them changed.
 
         Of each file the last few variants are remembered, so that loads with different `overlays` can alternate.
+        With a `scope`, tables that are half typed are as the scope last read them; "" is that of the files on disk.
         Raises CkwatchError if there is no `ckwatch.toml`.
         """
         with self._lock:
-            reading = _CachingReader(self._known, self._guard)
+            reading = _CachingReader(self._known, self._guard, scope)
             found = read_workspace(self._root, overlays or {}, reading)
-            reading.forget_unused(found.files)
+            reading.forget_unused(found.files, overlays or {})
             if self._guard is not None and self._guard.refused:
                 # Once it is trusted it is loaded again.
                 found = replace(found, files=(*found.files, str(trust_file())))
@@ -72,7 +73,8 @@ class _CachedKernelFile:
     """A kernel file with all that it was made of.
 
     `words` are those of the templates when what was asked about parameters was last seen to hold: while they stay, it
-    need not be asked. `named` are the digests of the files that it names.
+    need not be asked. `named` are the digests of the files that it names. `kept` is the text that completed its tables,
+    "" for a file without errors.
     """
 
     digest: bytes
@@ -81,6 +83,7 @@ class _CachedKernelFile:
     asked: TemplateQuestions
     words: dict[str, frozenset[str] | None]
     named: dict[str, bytes | None]
+    kept: str | None
     kernel_file: LoadedKernel
 
 
@@ -92,6 +95,8 @@ class _LoaderCache:
         self.template_words = IdentifierCache(clock)
         self.digests: StampCache[bytes] = StampCache()
         self.variants: dict[str, list[_CachedKernelFile]] = {}
+        self.kept: dict[tuple[str, str], str] = {}
+        """By scope and path the texts that were last read without errors."""
 
     def forget_unused(self, paths: Collection[str]) -> None:
         """Keep memory bounded: drop what a load did not use where that has become much."""
@@ -130,10 +135,22 @@ class _Guard:
 class _CachingReader(WorkspaceReader):
     """One load that reads what is not known."""
 
-    def __init__(self, known: _LoaderCache, guard: _Guard | None) -> None:
+    def __init__(self, known: _LoaderCache, guard: _Guard | None, scope: str | None) -> None:
         self._known = known
         self._guard = guard
+        self._scope = scope
         self._search: TemplateSearch | None = None
+
+    def kept(self, path: str, *, overlaid: bool) -> str | None:
+        if self._scope is None:
+            return None
+        known = self._known.kept
+        saved = known.get(("", path), "")
+        return known.get((self._scope, path), saved) if overlaid else saved
+
+    def keep(self, path: str, text: str, *, overlaid: bool) -> None:
+        if self._scope is not None:
+            self._known.kept[self._scope if overlaid else "", path] = text
 
     def permitted(self, root: Path, problems: Problems, settings: Settings) -> Settings:
         return settings if self._guard is None else self._guard.permitted(root, problems, settings)
@@ -148,10 +165,19 @@ class _CachingReader(WorkspaceReader):
     def kernel_file(
         self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, named: NamedFiles
     ) -> LoadedKernel:
+        loaded = self._kernel_file(path, overlay, search, settings, named)
+        if loaded.text:
+            self.keep(path, loaded.text, overlaid=overlay is not None)
+        return loaded
+
+    def _kernel_file(
+        self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, named: NamedFiles
+    ) -> LoadedKernel:
         variants = self._known.variants.setdefault(path, [])
+        kept = self.kept(path, overlaid=overlay is not None)
         stamp = None if overlay is not None else _stamp_of(path)
         known = None if stamp is None else self._known.digests.get(path, stamp)
-        if known is not None and (variant := _find_cached(variants, known, search, settings, named)) is not None:
+        if known is not None and (variant := _find_cached(variants, known, search, settings, named, kept)) is not None:
             return variant.kernel_file
         now_ns = self._known.clock()
         read = read_text(path, Source.KERNEL_FILE, named.writers) if overlay is None else editor_text(overlay)
@@ -159,15 +185,20 @@ class _CachingReader(WorkspaceReader):
         # why a file could not be read may pass without a trace in its stamp
         if stamp is not None and (read.text or not read.diagnostics):
             self._known.digests.put(path, stamp, now_ns, digest)
-        variant = _find_cached(variants, digest, search, settings, named)
+        variant = _find_cached(variants, digest, search, settings, named, kept)
         if variant is None:
-            variant = _read_and_record(path, read, digest, search, settings, named)
+            variant = _read_and_record(path, read, digest, search, settings, named, kept)
             move_to_front(variants, variant)
         return variant.kernel_file
 
-    def forget_unused(self, files: Collection[str]) -> None:
-        """Drop what this load, which found `files`, did not use, where that has become much."""
+    def forget_unused(self, files: Collection[str], overlays: Mapping[str, str]) -> None:
+        """Drop what this load, which found `files`, did not use, where that has become much; texts at once that were
+        kept of files that are gone, or of what is no longer unsaved."""
         self._known.forget_unused(files)
+        here = set(files)
+        for scope, path in list(self._known.kept):
+            if scope == self._scope and (path not in here or (scope and path not in overlays)):
+                del self._known.kept[scope, path]
         if self._search is not None:
             self._search.forget_unused()
 
@@ -190,11 +221,13 @@ def _find_cached(
     search: TemplateSearch,
     settings: Settings,
     named: NamedFiles,
+    kept: str | None,
 ) -> _CachedKernelFile | None:
     """The variant that reading the kernel file again would give."""
     for variant in variants:
         if (
             variant.digest == digest
+            and (variant.kept in ("", kept) or variant.kernel_file.text == kept)
             and variant.archs == settings.workspace.archs
             and variant.limits == settings.limits
             and all(search.find(name) == path for name, path in variant.asked.found.items())
@@ -225,13 +258,19 @@ def _suggestions_hold(variant: _CachedKernelFile, template: str, search: Templat
 
 
 def _read_and_record(
-    path: str, read: FileText, digest: bytes, search: TemplateSearch, settings: Settings, named: NamedFiles
+    path: str,
+    read: FileText,
+    digest: bytes,
+    search: TemplateSearch,
+    settings: Settings,
+    named: NamedFiles,
+    kept: str | None,
 ) -> _CachedKernelFile:
     asked = TemplateQuestions()
     search.asked = asked
     own = replace(named, asked={})
     try:
-        kernel_file = kernel_file_of(path, read, search, settings, own)
+        kernel_file = kernel_file_of(path, read, search, settings, own, kept)
     finally:
         search.asked = None
     named.asked |= own.asked
@@ -242,5 +281,6 @@ def _read_and_record(
         asked=asked,
         words={template: search.words(template) for template in asked.meanings},
         named=own.asked,
+        kept="" if kernel_file.text == read.text else kept,
         kernel_file=kernel_file,
     )

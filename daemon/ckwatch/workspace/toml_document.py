@@ -231,12 +231,15 @@ class TomlDocument:
         self.text = text
         self.source = source
         self.values: dict[str, Any] = parsed.values
-        self._top = _Place(None, 0, 0)
+        self._begin()
         file = toml.parse_toml(parsed.text, cached=False)  # a daemon reads thousands of files, and most of them once
         self._lines = file.lines
         for table in file.tables:
             self._add_table(table)
         self.diagnostics = tuple(self._syntax_diagnostic(problem, text) for problem in parsed.problems)
+
+    def _begin(self) -> None:
+        self._top = _Place(None, 0, 0)
 
     def __contains__(self, path: KeyPath) -> bool:
         """Return True if something is written at `path`."""

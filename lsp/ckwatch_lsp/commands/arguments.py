@@ -86,6 +86,11 @@ class CommandTargets:
         self._session = session
         self._active = active
 
+    @property
+    def shape(self) -> str:
+        """The shape of the settings; empty for the first."""
+        return self._session.settings.shape
+
     async def document(self, argument: Mapping[str, Any]) -> TextDocument | None:
         """The document at `uri`; None without one."""
         session = self._session

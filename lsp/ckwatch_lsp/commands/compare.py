@@ -1,8 +1,9 @@
-"""`ckwatch.compare` and `setBaseline`."""
+"""`ckwatch.compare`, `rank` and `setBaseline`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from lsprotocol import types
@@ -10,7 +11,8 @@ from lsprotocol import types
 from ckwatch.client import Client
 from ckwatch.model.amounts import time_of
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.benchmarks import Compared
+from ckwatch.wire.analysis import PredictedRanking
+from ckwatch.wire.benchmarks import Compared, RankedTiming
 from ckwatch.wire.figures_text import NO_FIGURES, how_compared, is_figure
 from ckwatch_lsp.commands.arguments import CommandTargets, text_in, units_named
 from ckwatch_lsp.figures.labels import change_cell
@@ -29,6 +31,27 @@ def comparison_page(unit: str, rows: Sequence[Compared]) -> list[PageBlock]:
     columns = ("shape", "against", "time", "other", "change", "verdict")
     blocks: list[PageBlock] = [PageTitle(unit, "compared"), PageTable(columns, cells)]
     return [*blocks, PageLine("\n".join(missing))] if missing else blocks
+
+
+def ranking_page(
+    kernel: str, shape: str, measured: Sequence[RankedTiming], predicted: PredictedRanking | None
+) -> list[PageBlock]:
+    """The instances of a kernel on a shape: those that were timed by time, then the others as predicted."""
+    guessed = {} if predicted is None else {row.name: row.prediction.time_us for row in predicted.rows}
+    timed = sorted((row for row in measured if row.rank is not None), key=lambda row: row.rank or 0)
+    names = dict.fromkeys((*(row.instance for row in timed), *guessed, *(row.instance for row in measured)))
+    times = {row.instance: row for row in measured}
+    cells = tuple((name, *_ranked_cells(times.get(name), guessed.get(name))) for name in names)
+    note = f"on {shape}" if predicted is None else f"on {shape}; predicted for {predicted.part}"
+    return [PageTitle(kernel, note), PageTable(("instance", "time", "predicted", ""), cells)]
+
+
+def _ranked_cells(row: RankedTiming | None, predicted_us: float | None) -> tuple[str, str, str]:
+    """Its time, the predicted one, and why there is neither."""
+    timing = None if row is None or row.rank is None else row.timing
+    time = "" if timing is None else time_of(timing.median_us)
+    why = "" if row is None or time or predicted_us is not None else row.why_not
+    return time, "" if predicted_us is None else time_of(predicted_us), why
 
 
 def _is_comparable(row: Compared) -> bool:
@@ -63,6 +86,7 @@ class CompareCommands:
         self._editor = editor
         self._targets = targets
         editor.add_command("ckwatch.compare", self.compare)
+        editor.add_command("ckwatch.rank", self.rank)
         editor.add_command("ckwatch.setBaseline", self.set_baseline)
 
     async def compare(self, argument: Mapping[str, Any]) -> str:
@@ -84,6 +108,28 @@ class CompareCommands:
         if form == "markdown":
             return markdown(page)
         text = plain(page)
+        self._editor.show_message(types.MessageType.Info, text)
+        return text
+
+    async def rank(self, argument: Mapping[str, Any]) -> str:
+        """The instances of a kernel by measured and predicted times on a shape, as text, also shown.
+
+        Without `shape`: on the one of the settings, else the kernel file's first.
+        """
+        folder, units = await self._targets.units(argument)
+        kernel = units[0].kernel
+        measured = await folder.ready.best(kernel)
+        shapes = [*dict.fromkeys(row.shape for row in measured)]
+        wanted = text_in(argument, "shape") or self._targets.shape
+        if not shapes:
+            raise CkwatchError(f"`{kernel}` has no [[shape]] to rank its instances on")
+        if wanted not in shapes and text_in(argument, "shape") is not None:
+            raise CkwatchError(f"`{kernel}` has no shape `{wanted}`; there are: {', '.join(shapes)}")
+        shape = wanted if wanted in shapes else shapes[0]
+        predicted = None
+        with suppress(CkwatchError):  # none for what is not compiled for a GPU
+            predicted = await folder.ready.predicted(kernel, shape)
+        text = plain(ranking_page(kernel, shape, [row for row in measured if row.shape == shape], predicted))
         self._editor.show_message(types.MessageType.Info, text)
         return text
 

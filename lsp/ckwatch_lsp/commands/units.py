@@ -14,7 +14,7 @@ from ckwatch.wire.state import Unit
 from ckwatch_lsp.commands.arguments import CommandTargets, text_in, units_named
 from ckwatch_lsp.diagnostics.conversion import plain_range, short_names
 from ckwatch_lsp.figures.freshness import figures_freshness, is_running, timing_freshness
-from ckwatch_lsp.figures.labels import figures_cells, timing_cells, trimmed
+from ckwatch_lsp.figures.labels import figures_cells, timing_cells
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
@@ -143,7 +143,7 @@ def line_of(unit: Unit, shape: str = "") -> tuple[str, str | None]:
     """A unit's figures in a line, and how they stand; empty and None (or running) where there are none."""
     timing = shown_timing(unit, shape)
     if timing is not None:
-        return trimmed(timing_cells(timing)), timing_freshness(unit, timing)
+        return timing_cells(timing), timing_freshness(unit, timing)
     if unit.figures is not None:
-        return trimmed(figures_cells(unit.figures)), figures_freshness(unit)
+        return figures_cells(unit.figures), figures_freshness(unit)
     return "", "running" if is_running(unit) else None

@@ -49,7 +49,13 @@ def short_names(units: Sequence[str]) -> list[str]:
 
 
 def explained(diagnostic: Diagnostic) -> tuple[Related, ...]:
-    """Everything that explains it: what it is related to, and a rule's own words."""
+    """Everything that explains it: what it is related to, and a rule's own words; of a wrong value of an instance the
+    other parameters of the rule."""
+    if diagnostic.code.startswith(ABOUT_PARAMETERS):
+        placed = [one for one in diagnostic.related if one.span is not None and one.span.path == diagnostic.span.path]
+        terms = tuple(one for one in placed if one.message.partition(" = ")[0].isidentifier())
+        if terms:
+            return terms
     detail = diagnostic.detail
     if diagnostic.source == "rule" and detail and len(detail) <= EXPLAINED:
         return (*diagnostic.related, Related(detail, None))
@@ -59,7 +65,8 @@ def explained(diagnostic: Diagnostic) -> tuple[Related, ...]:
 def message_of(diagnostic: Diagnostic, here: Collection[str], *, related: bool) -> str:
     """The whole message. `related`: what explains it is shown apart, else the most important of it is in here."""
     counted = instances(diagnostic, here)
-    text = f"{diagnostic.message} ({counted})" if counted else diagnostic.message
+    first, end, formula = diagnostic.message.partition("\n")
+    text = f"{first} ({counted}){end}{formula}" if counted else diagnostic.message
     if related:
         return text
     everything = explained(diagnostic)
@@ -90,6 +97,9 @@ def _quoted(text: str) -> str:
     shown = line if len(line) <= 40 else line[:39] + "…"
     return f"'{shown}'" if "'" not in shown else f"“{shown}”"
 
+
+ABOUT_PARAMETERS = ("rule/", "ck/", "clang/static-assertion")
+"""Codes of what is wrong with parameters: a formula that has values for its names."""
 
 SOURCE = "ckwatch"
 

@@ -30,7 +30,6 @@ _MARK = re.compile(
 """A header of a table of instances, a name, or another header."""
 
 _SHAPE = re.compile(r"^[ \t]*\[\[[ \t]*shape[ \t]*\]\]", re.MULTILINE)
-_INSTANCES = re.compile(r"^[ \t]*\[\[[ \t]*(?:instance|sweep)[ \t]*\]\]", re.MULTILINE)
 
 _FENCES = ('"""', "'''")
 _ESCAPE = re.compile(r'\\(["\\])')
@@ -83,20 +82,15 @@ def headers(text: str) -> list[TableHeader]:
     return found
 
 
-def tune_lines(text: str, instances: int) -> list[int]:
-    """The lines of headers where a kernel file with so many instances has something to choose among: sweeps with
-    `tune = true`, and the first table of instances, if there are several and a shape to choose for."""
-    found = set()
-    if "tune" in text:  # to read all of a long file takes longer than an answer may
-        file = KernelFileText(text)
-        tuned = (
-            one.table for one in file.sweeps if (tune := one.table.value("tune")) is not None and tune.read() is True
-        )
-        found = {file.toml.line_of(table.start) for table in tuned}
-    text = _without_long_strings(text)
-    if instances > 1 and _SHAPE.search(text) is not None and (first := _INSTANCES.search(text)) is not None:
-        found.add(text.count("\n", 0, first.start()))
-    return sorted(found)
+def is_tuned(text: str, instances: int) -> bool:
+    """Return True if a kernel file with so many instances has something to choose among: a sweep with `tune = true`, or
+    several instances and a shape to choose for."""
+    if instances > 1 and _SHAPE.search(_without_long_strings(text)) is not None:
+        return True
+    if "tune" not in text:  # to read all of a long file takes longer than an answer may
+        return False
+    sweeps = (one.table.value("tune") for one in KernelFileText(text).sweeps)
+    return any(tune is not None and tune.read() is True for tune in sweeps)
 
 
 def definition_line(text: str) -> int:
@@ -248,13 +242,13 @@ class FigureAnchors(SessionListener):
         known = folder.units
         return [known[name] for name in anchor.units if name in known]
 
-    def tuned(self, document: TextDocument) -> list[int]:
-        """The lines of a kernel file of a workspace at which it may be tuned."""
+    def tuned(self, document: TextDocument) -> bool:
+        """Return True if a kernel file of a workspace may be tuned."""
         folder = self._session.folder_for(document)
         if folder is None or document.kind is not DocumentKind.KERNEL_FILE:
-            return []
+            return False
         instances = len({unit.instance for unit in folder.units_at(document.path or "")})
-        return self._found(document, tune_lines, document.text, instances, stamp=instances)
+        return self._found(document, is_tuned, document.text, instances, stamp=instances)
 
     def landmarks(self, document: TextDocument) -> TemplateLandmarks:
         """Return the places of definitions in a template."""

@@ -1,4 +1,4 @@
-"""Labels of inlay hints and titles of lenses. A hint's width is always the same, so that nothing jumps."""
+"""Labels of inlay hints and titles of lenses."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from ckwatch.wire.figures_text import rate_of, shown_timing, spilled, verificati
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures import freshness
 
-FIGURE_SPACE = "\u2007"
 MINUS = "\u2212"
 
-WIDTH = 60
-"""Characters of a label: those of a sweep have two numbers for each figure."""
+MARKS: dict[freshness.Freshness, str] = {"fresh": "", "stale": "·", "running": "…"}
 
-MARKS: dict[freshness.Freshness, str] = {"fresh": FIGURE_SPACE, "stale": "·", "running": "…"}
-
-STATES = frozenset({"waiting", "rendering", "looking", "queued", "compiling"})
-"""Phases that are said instead of an outcome."""
+STATES = {
+    "waiting": "waiting",
+    "rendering": "rendering",
+    "looking": "checking the store",
+    "queued": "queued",
+    "compiling": "compiling",
+}
+"""Phases that are shown instead of an outcome, in words."""
 
 VERIFIED_WIDTH = 60
 """Characters of a verification's line; its end is cut off where it is longer."""
@@ -39,10 +41,10 @@ def unit_label(unit: Unit, shape: str = "") -> str:
 def _figures_label(unit: Unit, shape: str) -> str:
     timing = shown_timing(unit, shape)
     if timing is not None:
-        return _filled(MARKS[freshness.timing_freshness(unit, timing)] + timing_cells(timing))
+        return MARKS[freshness.timing_freshness(unit, timing)] + timing_cells(timing)
     if unit.figures is not None:
-        return _filled(MARKS[freshness.figures_freshness(unit)] + figures_cells(unit.figures))
-    return _filled(MARKS["running" if freshness.is_running(unit) else "fresh"] + state_words(unit, shape))
+        return MARKS[freshness.figures_freshness(unit)] + figures_cells(unit.figures)
+    return MARKS["running" if freshness.is_running(unit) else "fresh"] + state_words(unit, shape)
 
 
 def sweep_label(briefs: Sequence[freshness.UnitBrief]) -> str:
@@ -55,40 +57,36 @@ def sweep_label(briefs: Sequence[freshness.UnitBrief]) -> str:
 def _sweep_figures(briefs: Sequence[freshness.UnitBrief]) -> str:
     timed = [brief for brief in briefs if brief.timing is not None]
     total = len(briefs)
-    names = max(len(brief.unit.instance) for brief in briefs)
-    width = max(WIDTH, 1 + 8 + 3 + 8 + 2 + 2 * len(str(total)) + 4 + 2 + names)
     if timed:
-        return _filled(_best(timed, total), width)
+        return _best(timed, total)
     known = [brief for brief in briefs if brief.unit.figures is not None]
     if known:
-        return _filled(_ranges(known), width)
+        return _ranges(known)
     built = sum(brief.unit.fresh and brief.unit.outcome == "built" for brief in briefs)
     mark = MARKS["running" if any(brief.running for brief in briefs) else "fresh"]
-    return _filled(f"{mark}{_right(built, len(str(total)))} of {total} built", width)
+    return f"{mark}{built} of {total} built"
 
 
 def timing_cells(timing: Timing) -> str:
-    """`41.57 µs ±0.02 %  413 TFLOP/s   39 %   −2.1 %`: 47 characters, blank where something is not known."""
+    """`41.57 µs ±0.02 %  413 TFLOP/s  39 %  −2.1 %`, without what is not known."""
     found = freshness.change_of(timing)
     cells = (
-        f"{_right(time_of(timing.median_us), 8)} {_right(error_cell(timing.relative_error), 7)}",
-        _left(rate_cell(timing), 12),
-        _right("" if timing.bound_percent is None else f"{timing.bound_percent:.0f} %", 5),
-        _right("" if found is None else change_cell(found.ratio), 8),
+        f"{time_of(timing.median_us)} {error_cell(timing.relative_error)}",
+        rate_of(timing, 3),
+        "" if timing.bound_percent is None else f"{timing.bound_percent:.0f} %",
+        "" if found is None else change_cell(found.ratio),
     )
-    return "  ".join(cells)
+    return "  ".join(cell for cell in cells if cell)
 
 
 def figures_cells(figures: Figures) -> str:
-    """`occ  2  194 VGPR  64K LDS    0 spills  MFMA  92 %`: LDS in KiB; the last is llvm-mca's for one wave."""
-    occupancy = "?" if figures.occupancy is None else figures.occupancy
-    use = "" if figures.matrix_use is None else f"MFMA {_right(f'{100 * figures.matrix_use:.0f}', 3)} %"
+    """`occ 2  194 VGPR  64K LDS  0 spills  MFMA 92 %`: LDS in KiB; the last is llvm-mca's for one wave."""
     cells = (
-        f"occ {_right(occupancy, 2)}",
-        f"{_right(figures.vgprs, 3)} VGPR",
-        f"{_right(kib(figures.lds_bytes), 4)} LDS",
-        f"{_right(spilled(figures), 3)} spills",
-        use,
+        f"occ {'?' if figures.occupancy is None else figures.occupancy}",
+        f"{figures.vgprs} VGPR",
+        f"{kib(figures.lds_bytes)} LDS",
+        f"{spilled(figures)} spills",
+        "" if figures.matrix_use is None else f"MFMA {100 * figures.matrix_use:.0f} %",
     )
     return "  ".join(cell for cell in cells if cell)
 
@@ -101,7 +99,7 @@ def kib(size_bytes: int) -> str:
 def state_words(unit: Unit, shape: str = "") -> str:
     """Describe the state of a unit without figures."""
     if unit.phase in STATES:
-        return unit.phase
+        return STATES[unit.phase]
     failure = freshness.failed_timing(unit, shape)
     if failure is not None:
         return f"not timed on {failure.shape}: {failure.failure}"
@@ -115,16 +113,10 @@ def state_words(unit: Unit, shape: str = "") -> str:
 
 
 def error_cell(relative: float) -> str:
-    """`±0.02 %`, always seven characters."""
+    """`±0.02 %`, three digits."""
     percent = min(100 * relative, 999)
     places = 2 if percent < 9.995 else 1 if percent < 99.95 else 0
-    return f"±{percent:.{places}f} %".rjust(7, FIGURE_SPACE)
-
-
-def rate_cell(timing: Timing) -> str:
-    """`413 TFLOP/s`, `1.25 GB/s`: three digits; empty where no rate is known."""
-    number, _, unit = rate_of(timing, 3).partition(" ")
-    return f"{_right(number, 4)} {unit}" if number else ""
+    return f"±{percent:.{places}f} %"
 
 
 def change_cell(ratio: float) -> str:
@@ -132,18 +124,12 @@ def change_cell(ratio: float) -> str:
     return change(ratio, MINUS)
 
 
-def trimmed(label: str) -> str:
-    """A label for where nothing has to stay in its column: single spaces between words, two between cells."""
-    cells = (" ".join(cell.replace(FIGURE_SPACE, "").split()) for cell in label.split("  "))
-    return "  ".join(cell for cell in cells if cell)
-
-
 def _best(timed: Sequence[freshness.UnitBrief], total: int) -> str:
     best = min(timed, key=lambda brief: brief.median_us)
     worst = max(brief.median_us for brief in timed)
     mark = MARKS["running" if any(brief.freshness == "running" for brief in timed) else best.freshness]
-    times = f"{_right(time_of(best.median_us), 8)} – {_right(time_of(worst), 8)}"
-    return f"{mark}{times}  {_right(len(timed), len(str(total)))} of {total}  {best.unit.instance}"
+    times = f"{time_of(best.median_us)} – {time_of(worst)}"
+    return f"{mark}{times}  {len(timed)} of {total}  {best.unit.instance}"
 
 
 def _ranges(known: Sequence[freshness.UnitBrief]) -> str:
@@ -168,25 +154,12 @@ def _span(values: Sequence[int]) -> str:
     return str(least) if least == most else f"{least}–{most}"
 
 
-def _right(value: object, width: int) -> str:
-    return str(value).rjust(width, FIGURE_SPACE)
-
-
-def _left(value: str, width: int) -> str:
-    return value.ljust(width, FIGURE_SPACE)
-
-
-def _filled(label: str, width: int = WIDTH) -> str:
-    return _left(_shortened(label, width), width)
-
-
 def _shortened(label: str, width: int) -> str:
     return label if len(label) <= width else label[: width - 1] + "…"
 
 
 LENSES_LIMIT = 64
-"""Instances of a file up to which each has its lenses; of more only the active one has: an editor asks for all of them
-whenever one changes."""
+"""Instances that run up to which each has its lenses: an editor asks for all of them whenever one changes."""
 
 
 def _lens(title: str, command: str, **about: str) -> types.Command:
@@ -231,9 +204,12 @@ def profile_lens(summary: str, unit: str, uri: str) -> types.Command:
     return _lens(summary, "openProfile", uri=uri, unit=unit)
 
 
-def tune_lens(uri: str) -> types.Command:
-    """It means the whole kernel."""
-    return _lens("tune", "tune", uri=uri)
+def file_lenses(units: Sequence[Unit], uri: str, *, tuned: bool) -> list[types.Command]:
+    """Those of a whole kernel file."""
+    lenses = [_lens("run all", "run", uri=uri, unit=f"{_literal(units[0].kernel)}/*")] if units else []
+    if len(units) > 1:
+        lenses.append(_lens("rank", "rank", uri=uri))
+    return [*lenses, _lens("tune", "tune", uri=uri)] if tuned else lenses
 
 
 def affected_lens(units: int, uri: str) -> types.Command:

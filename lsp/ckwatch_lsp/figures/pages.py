@@ -16,9 +16,12 @@ from ckwatch.wire.analysis import ShapePrediction
 from ckwatch.wire.imported_timings import ImportedTiming
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.freshness import UnitBrief, figures_freshness, timing_freshness
-from ckwatch_lsp.figures.labels import change_cell, state_words, trimmed, unit_label
+from ckwatch_lsp.figures.labels import change_cell, state_words, unit_label
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_SPECIAL = re.compile(
+    r"[\\`*|]|<(?=[A-Za-z/!?])|~(?=~)|(?<!\w)_|_(?!\w)|\](?=[(\[:])|^(?:[#>+-]|\d+[.)])(?=\s)", re.MULTILINE
+)
+"""What would be markup: not the underscores within a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,10 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", text)
+    """The text as it stands; as code, where something in it would be markup: many editors show backslashes."""
+    if not _SPECIAL.search(text):
+        return text
+    return f"`{text}`" if not re.search(r"[`|\n]", text) else _SPECIAL.sub(r"\\\g<0>", text)
 
 
 SPARKS = 24
@@ -172,7 +178,7 @@ def about_sweep(
         others = (brief.unit for brief in briefs if brief.timing is None)
         listed += islice(others, SHOWN_OF_SWEEP - len(listed))
     note = f"({len(briefs)} instances, {len(timed)} timed{f' on {shape}' if shape else ''})"
-    rows = tuple((unit.instance, trimmed(unit_label(unit, shape))) for unit in listed)
+    rows = tuple((unit.instance, unit_label(unit, shape)) for unit in listed)
     blocks: list[PageBlock] = [PageTitle(name, note), PageTable(("instance", "figures"), rows)]
     if len(briefs) > len(listed):
         blocks.append(PageLine(f"and {len(briefs) - len(listed)} more"))

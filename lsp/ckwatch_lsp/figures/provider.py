@@ -7,6 +7,7 @@ and left out where nothing that is shown has changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 from lsprotocol import types
@@ -49,9 +50,7 @@ def information(session: Session, presenter: FigurePresenter, path: str) -> Sequ
     found = []
     for anchor, label in presenter.labels(document):
         units = presenter.anchors.units(document, anchor)
-        messages = (
-            [(TIMING, labels.trimmed(label))] if anchor.sweep else unit_messages(units[0], session.settings.shape)
-        )
+        messages = [(TIMING, label)] if anchor.sweep else unit_messages(units[0], session.settings.shape)
         found += [_diagnostic(document, anchor, code, text) for code, text in messages]
     return found
 
@@ -62,7 +61,7 @@ def unit_messages(unit: Unit, shape: str = "") -> list[tuple[str, str]]:
     timing = shown_timing(unit, shape)
     if timing is not None:
         freshness = timing_freshness(unit, timing)
-        text = f"{unit.instance} on {timing.shape}: {labels.trimmed(labels.timing_cells(timing))}"
+        text = f"{unit.instance} on {timing.shape}: {labels.timing_cells(timing)}"
         found.append((TIMING, text if freshness == "fresh" else f"{text} ({freshness})"))
     verified = verification_words(unit)
     if unit.figures is not None:
@@ -132,34 +131,47 @@ class FiguresProvider(LanguageProvider):
         """Return the actions for the units of each line."""
         if not self._session.settings.lenses or document.uri not in self._session.documents:
             return ()
-        return [
-            types.CodeLens(
-                document.codec.encode_range(Range(Position(line, 0), Position(line, 0))),
-                command=lens,
-            )
-            for line, lens in self.written_lenses(document)
-        ]
+        found: list[types.CodeLens] = []
+        for line, group in groupby(self.written_lenses(document), key=lambda one: one[0]):
+            width = len(document.line(line))
+            for at, (_, lens) in enumerate(group):  # editors order them by their places
+                place = Position(line, min(at, width))
+                found.append(types.CodeLens(document.codec.encode_range(Range(place, place)), command=lens))
+        return found
 
     def written_lenses(self, document: TextDocument) -> list[tuple[int, types.Command]]:
-        """The lenses by line."""
-        found: list[tuple[int, types.Command]] = []
+        """The lenses by line: those of the file, of the instance with the cursor, or else of the active one, and of
+        instances that run."""
         anchors = self._presenter.anchors.of(document)
-        active = self._active.unit(document)
         is_template = document.kind is DocumentKind.TEMPLATE
-        crowded = len(anchors) > labels.LENSES_LIMIT
+        found = [] if is_template else self._lenses_of_file(document)
+        shown = self._pointed_at(document, anchors)
+        running = 0
         for anchor in anchors:
-            if crowded and active is not None and active.id not in anchor.units:
-                continue
             briefs = [self._presenter.brief(unit) for unit in self._presenter.anchors.units(document, anchor)]
-            if not briefs:
+            runs = any(brief.running or brief.unit.verifying for brief in briefs)
+            running += runs
+            if not briefs or not (anchor is shown or (runs and running <= labels.LENSES_LIMIT)):
                 continue
             if anchor.sweep:
                 lenses = labels.sweep_lenses(anchor.sweep, briefs, document.uri)
             else:
-                lenses = labels.unit_lenses(briefs[0], document.uri, choosable=is_template or crowded)
+                lenses = labels.unit_lenses(briefs[0], document.uri, choosable=is_template)
             found += [(anchor.end.line, lens) for lens in lenses]
-        found += [(line, labels.tune_lens(document.uri)) for line in self._presenter.anchors.tuned(document)]
         return found + self._affected_lenses(document) if is_template else found
+
+    def _lenses_of_file(self, document: TextDocument) -> list[tuple[int, types.Command]]:
+        tuned = self._presenter.anchors.tuned(document)
+        line = next((at for at in range(document.line_count) if document.line(at).strip()), 0)
+        return [(line, lens) for lens in labels.file_lenses(self._active.units(document), document.uri, tuned=tuned)]
+
+    def _pointed_at(self, document: TextDocument, anchors: Sequence[FigureAnchor]) -> FigureAnchor | None:
+        """The instance with the cursor; where that is not known, or above all of them, the active one."""
+        line = self._session.cursors.get(document.uri, -1)
+        above = [anchor for anchor in anchors if anchor.end.line <= line]
+        active = self._active.unit(document)
+        of_active = (anchor for anchor in anchors if active is not None and active.id in anchor.units)
+        return above[-1] if above else next(of_active, next(iter(anchors), None))
 
     async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
         """The table, on a line that has figures; what others measured, on that of a shape."""
@@ -231,6 +243,11 @@ class FiguresRefresher(SessionListener):
         """It shows nothing any more."""
         for shown in (self._informed, self._hints, self._lenses):
             shown.pop(document.uri, None)
+
+    def pointed(self, document: TextDocument) -> None:
+        """Another instance may have the lenses."""
+        if document.kind is DocumentKind.KERNEL_FILE and self._session.capabilities.refreshes_lenses:
+            self._mark([document.uri])
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Figures may have changed."""

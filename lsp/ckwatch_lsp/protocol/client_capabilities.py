@@ -53,6 +53,7 @@ class EditorCapabilities:
     registers_configuration: bool = _able("workspace.did_change_configuration.dynamic_registration")
     versioned_edits: bool = _able("workspace.workspace_edit.document_changes")
     rename_prepares: bool = _able("text_document.rename.prepare_support")
+    tells_renames: bool = _able("workspace.file_operations.will_rename")
     calls: bool = _able("text_document.call_hierarchy")
     snippets: bool = _able("text_document.completion.completion_item.snippet_support")
     disabled_actions: bool = _able("text_document.code_action.disabled_support")

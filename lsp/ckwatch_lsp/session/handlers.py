@@ -19,6 +19,7 @@ from ckwatch.model.delays import CPP_ALONE, CPP_BESIDE
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import in_message
 from ckwatch.model.text import Position, Range
+from ckwatch_lsp.protocol.client_capabilities import sent
 from ckwatch_lsp.protocol.position_encoding import PositionCodec
 from ckwatch_lsp.protocol.server import CkwatchServer, ContentModifiedError, RequestFailedError
 from ckwatch_lsp.protocol.text_parts import TOKEN_MODIFIERS, TOKEN_TYPES, SemanticToken
@@ -53,6 +54,15 @@ async def _joined(answers: _Answers) -> list[Any] | None:
     return [each for one in answers.given for each in one] or None
 
 
+async def _actions(answers: _Answers) -> list[types.CodeAction] | None:
+    """One of those that make the same edit."""
+    found: list[types.CodeAction] = []
+    for one in await _joined(answers) or ():
+        if one.edit is None or all(one.edit != known.edit for known in found):
+            found.append(one)
+    return found or None
+
+
 async def _first(answers: _Answers) -> Any:
     return next((one for one in answers.given if one), None)
 
@@ -85,9 +95,17 @@ async def _calls(answers: _Answers) -> list[types.CallHierarchyItem] | None:
     return found and sorted(found, key=lambda item: not item.selection_range.start <= at <= item.selection_range.end)
 
 
-async def _prepare_rename(answers: _Answers) -> types.PrepareRenamePlaceholder | None:
-    one = await _first(answers)
-    return one and types.PrepareRenamePlaceholder(answers.document.codec.encode_range(one[0]), one[1])
+async def _rename(answers: _Answers) -> types.WorkspaceEdit:
+    return await _first(answers) or _nothing_to_rename()
+
+
+async def _prepare_rename(answers: _Answers) -> types.PrepareRenamePlaceholder:
+    reach, name = await _first(answers) or _nothing_to_rename()
+    return types.PrepareRenamePlaceholder(answers.document.codec.encode_range(reach), name)
+
+
+def _nothing_to_rename() -> Any:
+    raise RequestFailedError.of_error(RefusedError("there is nothing here that can be renamed"))
 
 
 async def _symbols(answers: _Answers) -> list[types.DocumentSymbol] | list[types.SymbolInformation] | None:
@@ -120,7 +138,7 @@ def _is_triggered(language: LanguageProvider, params: types.CompletionParams) ->
     return not typed or typed in language.triggers
 
 
-FIRST = (_first, _first_list, _prepare_rename)
+FIRST = (_first, _first_list, _prepare_rename, _rename)
 """Of these answers one is enough."""
 
 
@@ -168,8 +186,8 @@ REQUESTS: Mapping[str, DocumentRequest] = {
         "references", _first_list, lambda given: {"declaration": given.context.include_declaration}
     ),
     types.TEXT_DOCUMENT_PREPARE_CALL_HIERARCHY: _R("prepare_calls", _calls, able="calls"),
-    types.TEXT_DOCUMENT_RENAME: _R("rename", _first, lambda given: {"name": given.new_name}, explicit=True),
-    types.TEXT_DOCUMENT_PREPARE_RENAME: _R("prepare_rename", _prepare_rename, able="rename_prepares"),
+    types.TEXT_DOCUMENT_RENAME: _R("rename", _rename, lambda given: {"name": given.new_name}, explicit=True),
+    types.TEXT_DOCUMENT_PREPARE_RENAME: _R("prepare_rename", _prepare_rename, explicit=True, able="rename_prepares"),
     types.TEXT_DOCUMENT_DOCUMENT_LINK: _R("links"),
     # an editor keeps an outline until the text changes, so this one is waited for
     types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: _R("symbols", _symbols, beside_s=CPP_ALONE.seconds),
@@ -180,13 +198,25 @@ REQUESTS: Mapping[str, DocumentRequest] = {
     types.TEXT_DOCUMENT_FORMATTING: _R("formatted", _joined, _WHOLE, files=FORMATTED),
     types.TEXT_DOCUMENT_RANGE_FORMATTING: _R("formatted", files=FORMATTED),
     types.TEXT_DOCUMENT_CODE_ACTION: _R(
-        "actions", _joined, _context, options=types.CodeActionOptions(_ACTIONS), able="action_literals"
+        "actions", _actions, _context, options=types.CodeActionOptions(_ACTIONS), able="action_literals"
     ),
     types.TEXT_DOCUMENT_CODE_LENS: _R("lenses", able="lenses"),
     types.TEXT_DOCUMENT_INLAY_HINT: _R("hints", able="hints"),
 }
 
 SELECTIONS = _R("selections")
+
+CURSOR = "ckwatch/cursor"
+
+FOLLOWS_CURSOR = frozenset(
+    (
+        types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT,
+        types.TEXT_DOCUMENT_CODE_ACTION,
+        types.TEXT_DOCUMENT_COMPLETION,
+        types.TEXT_DOCUMENT_SIGNATURE_HELP,
+    )
+)
+"""Requests that editors make about the place of the cursor."""
 
 
 class RequestHandlers:
@@ -211,7 +241,15 @@ class RequestHandlers:
             editor.add_request(types.CALL_HIERARCHY_INCOMING_CALLS, partial(self.calls, "incoming_calls"))
             editor.add_request(types.CALL_HIERARCHY_OUTGOING_CALLS, partial(self.calls, "outgoing_calls"))
         editor.add_request(types.TEXT_DOCUMENT_SELECTION_RANGE, self.selections)
+        editor.add_request(CURSOR, self.cursor_moved)
         editor.add_request(types.WORKSPACE_SYMBOL, partial(self.ask_all, "workspace_symbols", "query"))
+
+    def cursor_moved(self, params: Any) -> None:
+        """ckwatch/cursor: the line of the cursor, from an editor that asks nothing about its place."""
+        document = self._session.documents.get(str(sent(params, "uri")))
+        line = sent(sent(params, "position"), "line")
+        if document is not None and isinstance(line, int) and line >= 0:
+            self._session.point(document, line)
 
     async def answer(self, method: str, params: Any) -> Any:
         """The answer to a request of `REQUESTS`."""
@@ -224,6 +262,9 @@ class RequestHandlers:
             where["position"] = document.codec.decode(params.position)
         elif hasattr(params, "range"):
             where["within"] = document.codec.decode_range(params.range)
+        if method in FOLLOWS_CURSOR:
+            place = where.get("position") or where["within"].start  # type: ignore[union-attr]  # a range
+            self._session.point(document, place.line)
         given = await self._ask(request, document, where, params)
         return await request.join(_Answers(self._session, document, params, given))
 

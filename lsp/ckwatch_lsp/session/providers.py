@@ -36,6 +36,9 @@ class SessionListener:
     def closed(self, document: TextDocument) -> None:
         """The editor has closed a document."""
 
+    def pointed(self, document: TextDocument) -> None:
+        """The cursor is on another line of a document (`Session.cursors`)."""
+
     def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """The daemon of `folder` has reported changes."""
 

@@ -16,7 +16,7 @@ from lsprotocol import types
 
 from ckwatch.client import find_workspace
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.text import Range, Span
+from ckwatch.model.text import Position, Range, Span
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.server import CkwatchServer
@@ -68,6 +68,8 @@ class Session:
         """By the kind of document that they answer for; their answers are joined."""
         self.is_header: Callable[[str], bool] = lambda _path: False
         """Returns True if the file at a path is a header; its name does not tell."""
+        self.cursors: dict[str, int] = {}
+        """The lines of open documents, by URI, on which the cursor was when the editor last told."""
         self._tasks = tasks
         self._virtual_at = virtual_at
         self._texts: dict[str, tuple[tuple[int, int], TextDocument]] = {}
@@ -196,6 +198,15 @@ class Session:
             folder.overlays.changed(document)
         for listener in self.listeners:
             listener.changed(document, edits)
+        if edits and edits[-1].before.start != Position(0, 0):  # else it may be a new text
+            self.point(document, edits[-1].end.line)
+
+    def point(self, document: TextDocument, line: int) -> None:
+        """The cursor is on this line."""
+        if document.uri in self.documents and self.cursors.get(document.uri) != line:
+            self.cursors[document.uri] = line
+            for listener in self.listeners:
+                listener.pointed(document)
 
     def saved(self, uri: str) -> None:
         """The editor has saved a document."""
@@ -213,6 +224,7 @@ class Session:
     def closed(self, uri: str) -> None:
         """The editor has closed a document."""
         document = self.documents.pop(uri, None)
+        self.cursors.pop(uri, None)
         if document is None:
             return
         folder = self.folder_of(document.path)

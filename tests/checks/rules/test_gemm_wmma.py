@@ -92,7 +92,7 @@ def test_a_wrong_tile_is_told_at_its_parameter() -> None:
     (found,) = check_instance(ONE, {**GOOD.arguments, "MPerWmma": 32, "MRepeat": 2}, "gfx1201")
     assert (found.blame, found.message) == (
         "MPerWmma",
-        "WMMA computes tiles of 16x16. MPerWmma == 16 and NPerWmma == 16: 32 == 16 and 16 == 16",
+        "WMMA computes tiles of 16x16.\nMPerWmma == 16 and NPerWmma == 16: 32 == 16 and 16 == 16",
     )
 
 

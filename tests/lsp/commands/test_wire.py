@@ -140,12 +140,16 @@ async def test_hints_lenses_and_hovers(shared: Path) -> None:
             16: "0 of 2 built",
         }
         assert await after(made, LENSES, lambda: lenses(made, kernel)) == [
+            (0, "run all"),
+            (0, "rank"),
             (8, "run"),
             (8, "source"),
-            (12, "run"),
-            (12, "source"),
-            (16, "run"),
         ]
+        first = {"line": 13, "character": 0}
+        await made.notify("ckwatch/cursor", {"uri": kernel.as_uri(), "position": first})
+        await after(
+            made, LENSES, lambda: lenses(made, kernel), lambda found: found[2:] == [(12, "run"), (12, "source")]
+        )
         hover = await made.at("textDocument/hover", kernel, "[[instance]]")
         assert hover["contents"]["value"].startswith("**k/one@host** (not built)")
         await made.open(template)

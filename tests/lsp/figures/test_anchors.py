@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ckwatch_lsp.figures.anchors import definition_line, headers, macros, tune_lines, units_by_header
+from ckwatch_lsp.figures.anchors import definition_line, headers, is_tuned, macros, units_by_header
 from lsp.figures.made_up import unit
 
 KERNEL_FILE = '''\
@@ -104,20 +104,19 @@ tune = true
 
 
 @pytest.mark.parametrize(
-    ("text", "instances", "lines"),
+    ("text", "instances", "tuned"),
     [
-        (SPACES, 1, [7, 12]),
-        (SPACES, 2, [2, 7, 12]),
-        (SPACES.replace("shape", "shapes"), 2, [7, 12]),
-        (SPACES.replace("[[instance]]", "[[none]]"), 2, [4, 7, 12]),
-        ('[[shape]]\nM = 1\n[[sweep]]\ntune = true\nname = "s"\n', 2, [2]),
-        ("[[shape]]\n[[sweep]]\ntune = tr", 0, []),
-        ("[[shape]]\n", 2, []),
-        ("[[sweep]]\ntune =", 2, []),
+        (SPACES, 1, True),
+        (SPACES.replace("tune = true", "tune = false"), 1, False),
+        (SPACES.replace("tune = true", "tune = false"), 2, True),
+        (SPACES.replace("tune = true", "tune = false").replace("shape", "shapes"), 2, False),
+        ('[[shape]]\nM = 1\n[[sweep]]\ntune = true\nname = "s"\n', 0, True),
+        ("[[shape]]\n[[sweep]]\ntune = tr", 0, False),
+        ("[[sweep]]\ntune =", 2, False),
     ],
 )
-def test_where_a_kernel_may_be_tuned(text: str, instances: int, lines: list[int]) -> None:
-    assert tune_lines(text, instances) == lines
+def test_whether_a_kernel_may_be_tuned(text: str, instances: int, tuned: bool) -> None:
+    assert is_tuned(text, instances) is tuned
 
 
 def test_a_space_has_no_units() -> None:

@@ -92,7 +92,7 @@ def test_a_sweep_lists_its_best() -> None:
 def test_markdown_is_escaped() -> None:
     table = PageTable(("a|b", "never", "n"), (("x_y", "", "1"), ("*", "", "22")))
     assert markdown([PageTitle("k_1", "(note)"), table, PageLine("<b>\nnext")]) == (
-        "**k\\_1** (note)\n\n| a\\|b | n |\n|---|---:|\n| x\\_y | 1 |\n| \\* | 22 |\n\n\\<b\\>  \nnext"
+        "**k_1** (note)\n\n| a\\|b | n |\n|---|---:|\n| x_y | 1 |\n| `*` | 22 |\n\n`<b>`  \nnext"
     )
 
 

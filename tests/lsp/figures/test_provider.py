@@ -8,7 +8,6 @@ from typing import cast
 import pytest
 from lsprotocol import types
 
-from ckwatch_lsp.figures.labels import WIDTH, trimmed
 from ckwatch_lsp.figures.provider import information, unit_messages
 from lsp.figures.desk import ABLE, Desk, desk, lines
 from lsp.figures.made_up import figures, timing, unit, verified
@@ -40,7 +39,7 @@ async def opened(made: Desk) -> str:
 
 
 async def shown(made: Desk, uri: str) -> dict[int, str]:
-    return {line: trimmed(label) for line, label in (await made.hints(uri)).items()}
+    return await made.hints(uri)
 
 
 async def test_hints_stand_at_headers() -> None:
@@ -53,7 +52,6 @@ async def test_hints_stand_at_headers() -> None:
             4: "occ 5  100 VGPR  1K LDS  0 spills  MFMA 50 %",
             6: "64.00 µs – 64.00 µs  1 of 2  s_4",
         }
-        assert {len(label) for label in (await made.hints(uri)).values()} == {WIDTH}
         assert set(await made.hints(uri, 2, 5)) == {4}
 
 
@@ -111,15 +109,36 @@ async def test_lenses_offer_what_can_be_done() -> None:
     async with desk() as made:
         uri = await opened(made)
         assert await made.lenses(uri) == {
+            0: ["run all", "rank"],
             1: ["run", "set baseline", "compare", "verify", "source", "ISA"],
-            4: ["run", "verify", "source", "ISA"],
             6: ["run", "cancel", "verify"],
         }
+        assert await made.arguments(uri, "run all") == [{"uri": uri, "unit": "k/*"}]
         assert await made.arguments(uri, "run") == [
             {"uri": uri, "unit": "k/one@gfx942"},
-            {"uri": uri, "unit": "k/two@gfx942"},
             {"uri": uri, "unit": "k/s_*@gfx942"},
         ]
+
+
+async def test_the_instance_with_the_cursor_has_lenses_in_their_order() -> None:
+    async with desk() as made:
+        uri = await opened(made)
+        place = types.CodeActionParams(
+            types.TextDocumentIdentifier(uri), lines(5, 5), types.CodeActionContext(diagnostics=[])
+        )
+        await made.answers.answer(types.TEXT_DOCUMENT_CODE_ACTION, place)
+        assert (await made.lenses(uri))[4] == ["run", "verify", "source", "ISA"]
+        assert 1 not in await made.lenses(uri)
+        params = types.CodeLensParams(types.TextDocumentIdentifier(uri))
+        found = await made.answers.answer(types.TEXT_DOCUMENT_CODE_LENS, params) or ()
+        starts = [(lens.range.start.line, lens.range.start.character) for lens in found]
+        assert starts == sorted(set(starts)), "an editor may order them by their places"
+        # and with an edit
+        await made.change(uri, KERNEL_FILE.replace('"one"', '"one" '))
+        made.session.point(made.session.documents[uri], 2)
+        await made.settle()
+        assert 1 in await made.lenses(uri)
+        assert ("refresh", "lenses") in made.editor.calls
 
 
 SPACE = """\
@@ -135,7 +154,7 @@ parameters = { Tile = [4, 8] }
 async def test_a_space_is_tuned_and_has_no_figures() -> None:
     async with desk() as made:
         uri = made.open("k.kernel.toml", SPACE)
-        assert await made.lenses(uri) == {2: ["tune"]}
+        assert await made.lenses(uri) == {0: ["tune"]}
         assert await made.hints(uri) == {}
         assert await made.hover(uri, 2) == ""
         assert await made.arguments(uri, "tune") == [{"uri": uri}]
@@ -148,11 +167,11 @@ async def test_several_instances_are_tuned() -> None:
         uri = made.open("k.kernel.toml", KERNEL_FILE + SPACE)
         await made.report(UNITS[0])
         assert await made.lenses(uri) == {
+            0: ["run all", "tune"],
             1: ["run", "set baseline", "compare", "verify", "source", "ISA"],
-            11: ["tune"],
         }
         await made.report(*UNITS)
-        assert (await made.lenses(uri))[1][-1] == "tune"
+        assert (await made.lenses(uri))[0] == ["run all", "rank", "tune"]
 
 
 async def test_hovers_answer_at_once_and_know_the_past_afterwards() -> None:
@@ -259,7 +278,7 @@ async def test_a_file_with_many_instances_has_few_lenses() -> None:
         uri = made.open("k.kernel.toml", text)
         await made.report(*(unit(f"i{at}") for at in range(count)))
         found = await made.lenses(uri)
-        assert found == {0: ["run", "verify", "source", "ISA", "choose instance"]}
+        assert found == {0: ["run all", "rank", "run", "verify", "source", "ISA"]}
 
 
 def test_an_editor_that_shows_one_message_of_a_line_shows_figures_and_verification() -> None:

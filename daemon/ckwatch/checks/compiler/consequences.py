@@ -48,6 +48,8 @@ _UNTERMINATED = re.compile(r"missing terminating|missing closing quote|untermina
 _IDLE = re.compile(r"unused-|return-type$|(?:12|177|550|940)-D$")
 _NO_GETTER = re.compile(r"cannot find suitable getter for property")
 _WITHOUT_DEFINITION = re.compile(r"undefined-(?:internal|inline|var-template|func-template)")
+_FAILED_ASSERTION = re.compile(r"static (?:assertion|_assert) failed|static assertion")
+_INSTANTIATED = re.compile(r"in instantiation of [^']*'(?P<type>.+)' requested here")
 _DECLARES = re.compile(r"\s*(?:using|typedef|struct|class|template|constexpr|static|const)\b")
 
 
@@ -86,6 +88,8 @@ def follows(later: PlacedMessage, earlier: PlacedMessage) -> bool:
         return True
     if later.unknown and later.unknown == earlier.unknown:
         return True
+    if _FAILED_ASSERTION.match(old.text) and any(f"'{one}'" in new.text for one in _instantiated(old)):
+        return True  # a class whose assertion fails has no members
     if _END.match(new.text) and _SYNTAX.match(old.text):
         return True
     if here and lines == 0 and "macro invocation" in old.text:
@@ -99,6 +103,11 @@ def follows(later: PlacedMessage, earlier: PlacedMessage) -> bool:
     if _NO_TYPE.search(old.text) and later.unknown and re.search(rf"\w{re.escape(later.unknown)}\b", earlier.line):
         return True
     return any(declares(declaration, name) for name in names)
+
+
+def _instantiated(message: ClangMessage) -> list[str]:
+    """The classes whose instantiation led to a message."""
+    return [found["type"] for note in message.notes if (found := _INSTANTIATED.search(note.text))]
 
 
 def _follows_nearby(later: PlacedMessage, earlier: PlacedMessage, lines: int) -> bool:

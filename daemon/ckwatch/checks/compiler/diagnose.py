@@ -15,6 +15,7 @@ option, frequent errors have the names in `ERROR_CODES`, the rest that of their 
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -151,7 +152,7 @@ def diagnose(
     not the workspace's own are left out unless `header_warnings`.
     """
     sources = Sources(unit, RenderedFile(source_path, source_map), read_line, inputs)
-    parameters = InstanceParameters(unit)
+    parameters = InstanceParameters(unit, inputs.worked)
     told = (clarified(one, sources) for one in with_brace(without_summaries(messages), sources))
     shown = (one for one in told if header_warnings or not _is_foreign_warning(one, sources))
     placed = (
@@ -225,7 +226,11 @@ def _about_instance(message: ClangMessage, parameters: InstanceParameters, sourc
         place = sources.rendered.place(message) if here else None
         built_in = place is not None and sources.is_built_in(place.span.path)
         code = finding.code if built_in else "clang/static-assertion"
-        finding = replace(finding, code=code, message=f"{said['text']} ({finding.message})")
+        finding = replace(finding, code=code, message=f"{said['text']}\n{finding.message}")
+    elif finding.formula:
+        blamed = finding.blamed and f"{finding.blamed} = {value_words(parameters.values[finding.blamed])}"
+        failing = f"{blamed or 'the instance'} fails a check of {posixpath.basename(message.path) or 'the compiler'}"
+        finding = replace(finding, message=f"{failing}\n{finding.message}")
     diagnostic = _of_finding(message, finding, parameters, sources)
     key = (INSTANCE, finding.blamed or finding.key)
     return Placed(key, message, diagnostic, ErrorCause.PARAMETER)

@@ -14,7 +14,7 @@ from ckwatch.checks.clang_output import ClangMessage, ClangSeverity
 from ckwatch.checks.compiler.consequences import PlacedMessage, is_reason, leader_of, warning_follows
 from ckwatch.checks.compiler.locate import is_context
 from ckwatch.checks.compiler.sources import Sources
-from ckwatch.checks.fold import but_for_values
+from ckwatch.checks.fold import but_for_values, in_one_line
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity
 from ckwatch.model.text import Span
 
@@ -68,7 +68,7 @@ class Placed:
         same = other.message == self.diagnostic.message
         if same and other.span == self.diagnostic.span:
             return
-        self.add("also here" if same else f"in consequence: {other.message}", other.span)
+        self.add("also here" if same else f"in consequence: {in_one_line(other.message)}", other.span)
 
 
 def without_repeats(placed: Iterable[Placed]) -> list[Placed]:
@@ -77,7 +77,7 @@ def without_repeats(placed: Iterable[Placed]) -> list[Placed]:
     for one in placed:
         known = found.setdefault(one.key, one)
         if one.key[0] == INSTANCE and known.diagnostic.message != one.diagnostic.message:
-            known.add(f"also fails: {one.diagnostic.message}", None)
+            known.add(f"also fails: {one.diagnostic.message.rpartition(chr(10))[2]}", None)
     return list(found.values())
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from ckwatch.checks.clang_output import ClangMessage, ClangPosition, Inclusion, byte_column, position_in
 from ckwatch.checks.places import ReadLine, RenderedFile, source_span
 from ckwatch.model.compiler_flags import GivenFlag
-from ckwatch.model.kernels import Unit
+from ckwatch.model.kernels import ParameterValue, Unit
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.text import LineIndex, Span
 
@@ -26,13 +26,15 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', re.MULTILI
 class CompilerInputs:
     """The inputs of a compiler besides the rendered text: the flags of `ckwatch.toml` and the kernel file with their
     places, the folders of the workspace's own headers, the folder of the built-in templates, and those in which ROCm's
-    libraries lie, if they are there, and the places of the archs of `ckwatch.toml`."""
+    libraries lie, if they are there, the places of the archs of `ckwatch.toml`, and the parameters with which the unit
+    last compiled, if that is known."""
 
     flags: tuple[GivenFlag, ...] = ()
     folders: tuple[str, ...] = ()
     built_in: str = ""
     libraries: tuple[str, ...] = ()
     arch_spans: Mapping[str, Span] = field(default_factory=dict)
+    worked: Mapping[str, ParameterValue] | None = None
 
 
 NO_INPUTS = CompilerInputs()

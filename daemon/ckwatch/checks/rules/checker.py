@@ -188,11 +188,11 @@ class _InstanceValues:
         except UnknownValueError:
             return False
 
-    def behind(self, rule: Rule) -> tuple[str, ...]:
+    def behind(self, rule: Rule, *, guarded: bool = True) -> tuple[str, ...]:
         """The parameters that a broken rule hangs on, through definitions: with other values of the rest it is broken,
-        too."""
+        too. Without `guarded` those of its condition alone."""
         found: dict[str, None] = {}
-        waiting = [*reversed(rule.guarding), *reversed(rule.expression.names_behind(self.lookup))]
+        waiting = [*reversed(rule.guarding if guarded else ()), *reversed(rule.expression.names_behind(self.lookup))]
         while waiting:
             name = waiting.pop()
             definition, parameter = self.operation.definitions.get(name), self.operation.parameters.get(name)
@@ -271,6 +271,7 @@ def _violation(
         operation.spelled(rule.condition),
         operation.spelled(rule.expression.outcome(values.lookup)),
         parameters,
+        values.behind(rule, guarded=False),
         blame,
         _explanation(operation, rule, values),
         rule.source,

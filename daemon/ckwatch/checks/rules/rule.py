@@ -300,15 +300,16 @@ def operation(
 class Violation:
     """A rule that an instance breaks.
 
-    `evaluated` shows the condition with values, `128 % (32 * 3) = 32`; `parameters` took part, and `blame` is the
-    one that the rule blames first, empty for a rule about the arch. `explanation` is the rule's sentence, and on
-    further lines the definitions that it uses.
+    `evaluated` shows the condition with values, `128 % (32 * 3) = 32`; `parameters` took part, `terms` are those that
+    the condition itself is about, and `blame` is the one that the rule blames first, empty for a rule about the arch.
+    `explanation` is the rule's sentence, and on further lines the definitions that it uses.
     """
 
     rule: str
     condition: str
     evaluated: str
     parameters: tuple[str, ...]
+    terms: tuple[str, ...]
     blame: str
     explanation: str
     source: str
@@ -316,5 +317,6 @@ class Violation:
 
     @property
     def message(self) -> str:
-        """`Whole waves must cover the block tile. MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32`."""
-        return f"{self.explanation.partition(chr(10))[0]} {self.condition}: {self.evaluated}"
+        """`Whole waves must cover the block tile.`, and on a line of its own the formula, `MPerBlock % (MPerXdl *
+        MXdlPerWave) == 0: 128 % (32 * 3) = 32`."""
+        return f"{self.explanation.partition(chr(10))[0]}\n{self.condition}: {self.evaluated}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ckwatch.checks.fold import fold
+from ckwatch.checks.fold import fold, in_one_line
 from ckwatch.checks.verification_diagnostics import diagnostics_once
 from ckwatch.cli.change_report import VERDICTS, what_changed
 from ckwatch.cli.ci.affected import Affected
@@ -181,7 +181,7 @@ def _left_out(side: WorkspaceOutcomes | None, unit: Unit, here: str, there: str)
         for found in side.loaded.diagnostics
         if found.severity is Severity.ERROR and found.span.path in (path, f"{side.root}/ckwatch.toml")
     )
-    return UnitOutcome(outcome="failed", problem=errors[0].message, errors=errors) if errors else ABSENT
+    return UnitOutcome(outcome="failed", problem=in_one_line(errors[0].message), errors=errors) if errors else ABSENT
 
 
 def new_errors(now: WorkspaceOutcomes, base: WorkspaceOutcomes | None, tree: BaseTree) -> list[Diagnostic]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
@@ -70,7 +70,7 @@ class CompileHandler:
         lines = isinstance(effect, Compile) and effect.lines
         request = compile_request(workspace, unit, text, awaited=awaited, lines=lines)
         header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
-        inputs = compiler_inputs(workspace, unit, text, compiler.toolchain)
+        inputs = replace(compiler_inputs(workspace, unit, text, compiler.toolchain), worked=self._renders.worked(unit))
         take = partial(facts_of, self._tools, unit, text, effect.overlays, header_warnings, inputs)
         return _Prepared(compiler, request, placing(effect, text, header_warnings, inputs), take)
 
@@ -81,6 +81,8 @@ class CompileHandler:
             return events.LookUpFinished(effect.work, None, at=time.time())
         facts = await unit.compiler.builder.find_and(unit.request, unit.take, self._snapshot.of(unit.compiler))
         found = facts is not None and facts.outcome is Outcome.BUILT
+        if found:
+            self._renders.note_worked(effect.unit)
         self._background_pch.note(unit.request, effect.unit.id, self._tools.ladder_of, built=found, compiled=False)
         return events.LookUpFinished(effect.work, facts, at=time.time())
 
@@ -139,6 +141,8 @@ class CompileHandler:
             self._post(events.WarningChanged("store", disk_full, at=time.time()))
         stored = progress.stored
         facts = stored if stored is not None else await to_thread.run_sync(unit.take, result, limiter=self._threads)
+        if facts.outcome is Outcome.BUILT:
+            self._renders.note_worked(effect.unit)
         return events.CompileFinished(effect.work, facts, at=time.time())
 
 

@@ -77,7 +77,7 @@ class ViewLoader:
     def load(self, scope: str, overlays: Mapping[str, str], options: ViewOverrides) -> LoadedWorkspace:
         """Read the workspace; for a thread. Raises CkwatchError when there is no `ckwatch.toml` any more."""
         with self._lock:
-            workspace = self._loader.load(overlays)
+            workspace = self._loader.load(overlays, scope=scope)
             if scope == MAIN:
                 cuda = any(language_of(kernel.template) is Language.CU for kernel in workspace.kernels)
                 self._tools.configure(workspace.settings, root=workspace.root, cuda=cuda)
@@ -118,7 +118,7 @@ class ViewLoader:
         """Return True if the workspace on disk differs from the loaded one. Blocks; call from a worker thread."""
         with self._lock:
             try:
-                return self._loader.load() != self.workspaces.get(MAIN)
+                return self._loader.load(scope=MAIN) != self.workspaces.get(MAIN)
             except CkwatchError:
                 return MAIN in self.workspaces
 

@@ -60,6 +60,7 @@ class RecallHandler:
             if count % UNITS_AT_ONCE == UNITS_AT_ONCE - 1:
                 await anyio.lowlevel.checkpoint()
             self._renders.note_passed(one.unit)
+            self._renders.note_worked(one.unit)
         return RecallFinished(effect.work, found, at=time.time())
 
     def _recall(self, effect: Recall) -> dict[str, RecalledUnit]:

@@ -122,6 +122,8 @@ class RenderHandler:
         self._reads = SharedReads()
         self._passed: OrderedDict[str, Mapping[str, ParameterValue]] = OrderedDict()
         """The parameters with which units last had no error: what differs from them was changed since."""
+        self._worked: OrderedDict[str, Mapping[str, ParameterValue]] = OrderedDict()
+        """The parameters with which units last compiled."""
         self.text_cache = TextCache()
 
     async def run(self, effect: Render) -> RenderFinished:
@@ -150,10 +152,15 @@ class RenderHandler:
 
     def note_passed(self, unit: Unit) -> None:
         """The unit has no error with the parameters that it has now."""
-        self._passed[unit.id] = passed_values(unit)
-        self._passed.move_to_end(unit.id)
-        if len(self._passed) > UNITS_KEPT:
-            self._passed.popitem(last=False)
+        _note(self._passed, unit, passed_values(unit))
+
+    def note_worked(self, unit: Unit) -> None:
+        """The unit has compiled with the parameters that it has now."""
+        _note(self._worked, unit, unit.instance.parameters)
+
+    def worked(self, unit: Unit) -> Mapping[str, ParameterValue] | None:
+        """The parameters with which the unit last compiled; None if that is not known."""
+        return self._worked.get(unit.id)
 
     async def _lacking(self, workspace: Workspace, unit: Unit, text: Rendered) -> str:
         compiler = self._tools.compiler
@@ -266,6 +273,15 @@ class RenderHandler:
         if outcome.ok:
             self.note_passed(unit)
         return outcome
+
+
+def _note(
+    kept: OrderedDict[str, Mapping[str, ParameterValue]], unit: Unit, values: Mapping[str, ParameterValue]
+) -> None:
+    kept[unit.id] = values
+    kept.move_to_end(unit.id)
+    if len(kept) > UNITS_KEPT:
+        kept.popitem(last=False)
 
 
 def _with_static_checks(

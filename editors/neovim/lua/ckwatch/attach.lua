@@ -23,6 +23,25 @@ local function lenses(client, buffer)
   ask()
 end
 
+---The instance with the cursor has lenses: the server is told its line.
+local function cursor(client, buffer)
+  local told
+  local group = vim.api.nvim_create_augroup('ckwatch.cursor.' .. buffer, {})
+  vim.api.nvim_create_autocmd({ 'BufEnter', 'CursorMoved' }, {
+    group = group,
+    buffer = buffer,
+    callback = function()
+      vim.schedule(function()
+        local line = vim.api.nvim_get_current_buf() == buffer and vim.fn.line('.') - 1 or told
+        if line ~= told and not client:is_stopped() then
+          told = line
+          client:notify('ckwatch/cursor', { uri = vim.uri_from_bufnr(buffer), position = { line = line, character = 0 } })
+        end
+      end)
+    end,
+  })
+end
+
 ---Told that there are other hints, Neovim takes its lines for not drawn before it has these: what it draws meanwhile stays.
 ---Enabled once more it forgets the hints that it has, and the screen keeps them until there are others.
 local function hints(client, buffer)
@@ -45,6 +64,7 @@ function M.show(client, buffer)
   end
   if vim.g.ckwatch_lenses ~= false and client:supports_method('textDocument/codeLens') then
     lenses(client, buffer)
+    cursor(client, buffer)
   end
   if client:supports_method('textDocument/completion') then
     -- What is accepted is expanded where it is a snippet.

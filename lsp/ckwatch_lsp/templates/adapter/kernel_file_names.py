@@ -98,9 +98,15 @@ class KernelFileNames(LanguageProvider):
 
     async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str]:
         """Return the name to rename: an instance or a parameter."""
-        _, found = await self.named(document, position)
+        file, found = await self.named(document, position)
         if found.kind is NameKind.TEMPLATE:
             raise CkwatchError("rename a template by renaming its file")
+        folder = self._session.folder_for(document)
+        if found.kind is NameKind.PARAMETER and folder is not None:
+            mentioned = await self._mention(folder, file, found.name)
+            template = None if mentioned is None else await self._session.text_at(mentioned[0])
+            if mentioned is not None and template is not None:
+                await self._templates.prepare_rename(template, mentioned[1].start)
         return found.range, found.name
 
     async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit:
@@ -134,6 +140,9 @@ class KernelFileNames(LanguageProvider):
         if not isinstance(template, str):
             return None
         detail = await self._answers.template(folder, template)
+        if detail is None and folder.client is not None:  # a user waits: other answers would be wrong
+            with suppress(CkwatchError):
+                detail = await folder.ready.template(template)
         files = (await self._library.templates(folder)).index.files
         for path in () if detail is None else detail.files.values():
             for mention in files[path].names.by_name.get(name, ()) if path in files else ():

@@ -181,6 +181,10 @@ class TemplateLibrary(SessionListener):
                 lambda: workspace.files.templates(workspace.folders, texts, workspace.words, rescan=rescan)
             )
 
+    def folders(self, folder: WorkspaceFolder) -> Sequence[str]:
+        """The folders of a workspace in which templates are looked for."""
+        return self._workspace(folder).folders
+
     async def folder_of(self, document: TextDocument) -> WorkspaceFolder | None:
         """The workspace among whose templates a document is; None where there is none."""
         if document.path is None:

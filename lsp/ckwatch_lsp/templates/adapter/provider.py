@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import posixpath
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from anyio import to_thread
@@ -12,6 +13,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch.workspace.toml import toml_value
 from ckwatch_lsp.kernel_files.language.document import KernelFileText, NamePlace, parameter_places
+from ckwatch_lsp.kernel_files.language.reference_names import argument_places, reference_of
 from ckwatch_lsp.protocol.text_parts import SemanticToken, document_symbols
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
@@ -32,13 +34,25 @@ from ckwatch_templates import ROOT
 async def kernel_places(
     session: Session, folder: WorkspaceFolder, templates: TemplateSet, name: str, paths: Collection[str]
 ) -> list[tuple[str, NamePlace]]:
-    """The places of the parameter `name` in kernel files of the templates at these paths, with the files' paths."""
+    """The places of the parameter `name` in kernel files of the templates at these paths, and in the references that
+    these name, with the files' paths."""
+    texts = await texts_of(session, folder)
+    found = await to_thread.run_sync(_places_in, texts, templates.names, name, paths)
+    for path, function in await to_thread.run_sync(_references_in, texts, templates.names, paths):
+        module = await session.text_at(path)
+        for place in () if module is None else argument_places(module.text, function, name):
+            found.append((path, NamePlace(place, defines=False)))
+    return list(dict.fromkeys(found))
+
+
+async def texts_of(session: Session, folder: WorkspaceFolder) -> dict[str, str]:
+    """The texts of a workspace's kernel files, by path."""
     texts: dict[str, str] = {}
     for path in kernel_files(session, folder):
         document = await session.text_at(path)
         if document is not None:
             texts[path] = document.text
-    return await to_thread.run_sync(_places_in, texts, templates.names, name, paths)
+    return texts
 
 
 def kernel_files(session: Session, folder: WorkspaceFolder) -> list[str]:
@@ -67,6 +81,28 @@ def _places_in(
         if isinstance(template, str) and names.get(template) in templates:
             found += [(path, place) for place in parameter_places(file, name)]
     return found
+
+
+def _references_in(
+    texts: Mapping[str, str], names: Mapping[str, str], templates: Collection[str]
+) -> list[tuple[str, str]]:
+    """The modules and functions of the references of these templates' kernel files."""
+    found: dict[tuple[str, str], None] = {}
+    for path, text in texts.items():
+        file = KernelFileText(text) if "reference" in text else None
+        reference = None if file is None else reference_of(file)
+        template = file.template.read() if file is not None and file.template is not None else None
+        if reference is not None and isinstance(template, str) and names.get(template) in templates:
+            found[posixpath.normpath(posixpath.join(posixpath.dirname(path), reference.file)), reference.function] = (
+                None
+            )
+    return list(found)
+
+
+def _refuse_built_in(templates: TemplateSet, paths: Iterable[str]) -> None:
+    built_in = next((path for path in paths if Path(path).is_relative_to(ROOT)), None)
+    if built_in is not None:
+        raise CkwatchError(f"the built-in template '{templates.name_of(built_in)}' uses this name too")
 
 
 COLOURED = 512 * 1024
@@ -130,9 +166,11 @@ class TemplateProvider(LanguageProvider):
         return await conversion.locations(self._session, places)
 
     async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
-        """Return the name to rename."""
+        """Return the name to rename. Raises CkwatchError where no other name would do."""
         _, templates, file = await self._library.of(document)
         meaning = await to_thread.run_sync(renamable, templates.index, file.path, position)
+        renaming = await to_thread.run_sync(rename, templates.index, file.path, position, meaning.name)
+        _refuse_built_in(templates, (place.path for place in renaming.places))
         return meaning.range, meaning.name
 
     async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit:
@@ -145,11 +183,23 @@ class TemplateProvider(LanguageProvider):
             taken = await kernel_places(self._session, folder, templates, name, parameter.templates)
             if own and any(place.defines for _, place in taken):
                 raise CkwatchError(f"a kernel file already has a parameter '{name}'")
+            await self._check_references(folder, templates, parameter, name)
             places += [(path, place.range) for path, place in own]
-        built_in = next((path for path, _ in places if Path(path).is_relative_to(ROOT)), None)
-        if built_in is not None:
-            raise CkwatchError(f"the built-in template '{templates.name_of(built_in)}' uses this name too")
+        _refuse_built_in(templates, (path for path, _ in places))
         return self._session.workspace_edit(await conversion.replacements(self._session, places, name))
+
+    async def _check_references(
+        self, folder: WorkspaceFolder, templates: TemplateSet, parameter: InstanceParameter, name: str
+    ) -> None:
+        """Raise CkwatchError if a reference that takes the parameter uses the new name."""
+        texts = await texts_of(self._session, folder)
+        for path, function in await to_thread.run_sync(_references_in, texts, templates.names, parameter.templates):
+            module = await self._session.text_at(path)
+            if module is None or next(argument_places(module.text, function, parameter.name), None) is None:
+                continue
+            for place in argument_places(module.text, function, name, taken=True):
+                where = f"{posixpath.basename(path)}, line {place.start.line + 1}"
+                raise CkwatchError(f"'{name}' means something else in {where}")
 
     async def links(self, document: TextDocument) -> Sequence[types.DocumentLink]:
         """Names of other templates."""

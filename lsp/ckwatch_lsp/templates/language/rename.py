@@ -55,7 +55,8 @@ def rename(index: TemplateIndex, path: str, position: Position, new_name: str) -
     Raises CkwatchError with the reason where that is not so.
     """
     meaning = renamable(index, path, position)
-    _check_name(index, new_name)
+    if new_name != meaning.name:
+        _check_name(index, new_name)
     entities, places = _all_that_goes_with(index, meaning.entities)
     parameters = tuple(entity for entity in entities if isinstance(entity, InstanceParameter))
     if new_name != meaning.name:
