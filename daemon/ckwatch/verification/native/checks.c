@@ -114,6 +114,14 @@ void free_wave_checks(WaveChecks *c) {
   free(c);
 }
 
+static inline void undefine_scalars(WaveChecks *c, unsigned first, unsigned end, uint32_t bits) {
+  for (unsigned s = first; s < end; s++) c->shadow.s[s] = bits;
+  for (unsigned s = first, here; s < end; s += here) {
+    here = end - s < 64 - s % 64 ? end - s : 64 - s % 64;
+    c->scalar_undefined[s / 64] |= ~0ull >> (64 - here) << s % 64;
+  }
+}
+
 void reset_wave_checks(Wave *w) {
   WaveChecks *c = w->checks;
   for (int r = 0; r < VECTOR_REGISTERS; r++) c->undefined_lanes[r] = w->live;
@@ -123,16 +131,12 @@ void reset_wave_checks(Wave *w) {
   memset(c->scalar_undefined, 0, sizeof c->scalar_undefined);
   memset(c->scalar_origin, 0, sizeof c->scalar_origin);
   memset(c->shadow.s, 0, sizeof c->shadow.s);
-  for (unsigned s = 0; s <= SCC; s++) {
-    /* the hardware or the trap handler has set what is left out */
-    if (s == FLAT_SCRATCH) s = VCC;
-    if (s == TTMP0) s = M0;
-    if (s == NULL_REGISTER) s = SCC;
-    c->shadow.s[s] = s == SCC ? 1 : ~0u;
-    c->scalar_undefined[s / 64] |= 1ull << s % 64;
-  }
+  /* what is left out, the hardware or the trap handler has set */
+  undefine_scalars(c, 0, FLAT_SCRATCH, ~0u);
+  undefine_scalars(c, VCC, TTMP0, ~0u);
+  undefine_scalars(c, M0, M0 + 1, ~0u);
+  undefine_scalars(c, SCC, SCC + 1, 1);
   memset(c->in_flight, 0, sizeof c->in_flight);
-  memset(c->flight, 0, sizeof c->flight);
   memset(c->scalar_in_flight, 0, sizeof c->scalar_in_flight);
   for (int n = 0; n < COUNTERS; n++)
     c->first[n] = c->count[n] = c->serial[n] = c->lds_serial[n] = c->lds_done[n] = 0;
@@ -182,6 +186,7 @@ void expect_halves(Wave *w, const Instruction *i, int counter, unsigned index, u
       .at = i, .serial = serial, .lds_serial = lds_serial, .first = (uint16_t)index, .count = (uint8_t)count};
   for (unsigned r = index; r < index + count; r++) {
     Flight *f = &c->flight[r];
+    if (!(c->in_flight[r / 64] >> r % 64 & 1)) *f = (Flight){{0}, {0}, {{0}}};
     for (unsigned half = 0; half < 2; half++) {
       if (halves != BOTH_HALVES && !(halves >> half & 1)) continue;
       f->lanes[half] = lanes;

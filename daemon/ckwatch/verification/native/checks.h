@@ -42,7 +42,7 @@ typedef struct {
   LdsOperation operation[LDS_OPERATIONS];
 } LdsOperations;
 
-/* A load into a register that has not arrived: of its lower and of its upper half. */
+/* Loads into a register that is in flight: of its lower and of its upper half. */
 typedef struct {
   uint64_t lanes[2];
   const Instruction *at[2];
