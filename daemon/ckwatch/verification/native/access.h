@@ -111,44 +111,39 @@ static inline void lane_bytes(const Wave *w, unsigned index, unsigned lane, uint
     for (unsigned k = 0; k < bytes / 4; k++) out[k] = w->v[index + k][lane];
 }
 
-/* Each lane's place is behind that of the lane before. */
-static inline bool in_a_row(const uint64_t at[LANES], uint64_t bytes) {
+/* Each lane's place of a chunk is behind that of the lane before. */
+static inline bool in_a_row(const uint64_t at[CHUNK], uint64_t bytes) {
   uint64_t gaps = 0;
-  for (int l = 1; l < LANES; l++) gaps |= at[l] ^ (at[l - 1] + bytes);
+  for (unsigned l = 0; l < CHUNK; l++) gaps |= at[l] ^ (at[0] + l * bytes);
   return !gaps;
 }
 
-static inline void scatter(const Wave *w, unsigned index, const uint64_t at[LANES], uint64_t lanes, uint32_t detail) {
-  unsigned bytes = detail & BYTES, lane;
-  if (bytes == 16 && lanes == ~0ull) {
-    for (int l = 0; l < LANES; l += 4) {
-      Quad q[4];
-      for (int k = 0; k < 4; k++) memcpy(&q[k], &w->v[index + (unsigned)k][l], 16);
-      transpose(q);
-      for (int k = 0; k < 4; k++) memcpy((void *)(uintptr_t)at[l + k], &q[k], 16);
-    }
-    return;
-  }
-  const uint32_t *row = w->v[index];
-  if (bytes == 4 && lanes == ~0ull && in_a_row(at, 4)) {
-    memcpy((void *)(uintptr_t)at[0], row, sizeof(Lanes));
-    return;
-  }
-  unsigned shift = detail & HIGH ? 16 : 0;
-  switch (bytes) {
-    case 1:
-      FOR_LANES(lane, lanes) *(uint8_t *)(uintptr_t)at[lane] = (uint8_t)(row[lane] >> shift);
-      break;
-    case 2:
+static inline void scatter(const Wave *w, unsigned index, const uint64_t at[LANES], uint64_t all, uint32_t detail) {
+  unsigned bytes = detail & BYTES, shift = detail & HIGH ? 16 : 0, lane;
+  for (unsigned first = 0; first < LANES; first += CHUNK) {
+    uint64_t lanes = all & 0xffffull << first;
+    const uint32_t *rows[4];
+    for (unsigned k = 0; k < 4; k++) rows[k] = w->v[index + (k < bytes / 4 ? k : 0)] + first;
+    uint8_t *to = (uint8_t *)(uintptr_t)at[first];
+    bool whole = lanes >> first == 0xffff, row = whole && bytes >= 4 && in_a_row(at + first, bytes);
+    if (row && bytes == 4) put_words(to, rows, 1);
+    else if (row && bytes == 8) put_words(to, rows, 2);
+    else if (row && bytes == 16) put_words(to, rows, 4);
+    else if (whole && bytes == 16)
+      for (unsigned l = 0; l < CHUNK; l += 4) {
+        Quad q[4];
+        for (unsigned k = 0; k < 4; k++) memcpy(&q[k], rows[k] + l, 16);
+        transpose(q);
+        for (unsigned k = 0; k < 4; k++) memcpy((void *)(uintptr_t)at[first + l + k], &q[k], 16);
+      }
+    else if (bytes == 1) FOR_LANES(lane, lanes) *(uint8_t *)(uintptr_t)at[lane] = (uint8_t)(w->v[index][lane] >> shift);
+    else if (bytes == 2)
       FOR_LANES(lane, lanes) {
-        uint16_t value = (uint16_t)(row[lane] >> shift);
+        uint16_t value = (uint16_t)(w->v[index][lane] >> shift);
         memcpy((void *)(uintptr_t)at[lane], &value, 2);
       }
-      break;
-    case 4:
-      FOR_LANES(lane, lanes) memcpy((void *)(uintptr_t)at[lane], &row[lane], 4);
-      break;
-    default:
+    else if (bytes == 4) FOR_LANES(lane, lanes) memcpy((void *)(uintptr_t)at[lane], &w->v[index][lane], 4);
+    else
       FOR_LANES(lane, lanes) {
         uint32_t values[4];
         lane_bytes(w, index, lane, detail, values);

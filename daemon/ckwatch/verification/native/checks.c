@@ -114,6 +114,14 @@ void free_wave_checks(WaveChecks *c) {
   free(c);
 }
 
+static inline void undefine_scalars(WaveChecks *c, unsigned first, unsigned end, uint32_t bits) {
+  for (unsigned s = first; s < end; s++) c->shadow.s[s] = bits;
+  for (unsigned s = first, here; s < end; s += here) {
+    here = end - s < 64 - s % 64 ? end - s : 64 - s % 64;
+    c->scalar_undefined[s / 64] |= ~0ull >> (64 - here) << s % 64;
+  }
+}
+
 void reset_wave_checks(Wave *w) {
   WaveChecks *c = w->checks;
   for (int r = 0; r < VECTOR_REGISTERS; r++) c->undefined_lanes[r] = w->live;
@@ -123,16 +131,12 @@ void reset_wave_checks(Wave *w) {
   memset(c->scalar_undefined, 0, sizeof c->scalar_undefined);
   memset(c->scalar_origin, 0, sizeof c->scalar_origin);
   memset(c->shadow.s, 0, sizeof c->shadow.s);
-  for (unsigned s = 0; s <= SCC; s++) {
-    /* the hardware or the trap handler has set what is left out */
-    if (s == FLAT_SCRATCH) s = VCC;
-    if (s == TTMP0) s = M0;
-    if (s == NULL_REGISTER) s = SCC;
-    c->shadow.s[s] = s == SCC ? 1 : ~0u;
-    c->scalar_undefined[s / 64] |= 1ull << s % 64;
-  }
+  /* what is left out, the hardware or the trap handler has set */
+  undefine_scalars(c, 0, FLAT_SCRATCH, ~0u);
+  undefine_scalars(c, VCC, TTMP0, ~0u);
+  undefine_scalars(c, M0, M0 + 1, ~0u);
+  undefine_scalars(c, SCC, SCC + 1, 1);
   memset(c->in_flight, 0, sizeof c->in_flight);
-  memset(c->flight_serial, 0, sizeof c->flight_serial);
   memset(c->scalar_in_flight, 0, sizeof c->scalar_in_flight);
   for (int n = 0; n < COUNTERS; n++)
     c->first[n] = c->count[n] = c->serial[n] = c->lds_serial[n] = c->lds_done[n] = 0;
@@ -154,19 +158,20 @@ void define_scalar(Wave *w, uint32_t index) { put_scalar_shadow(w->checks, index
 /* ---- What is outstanding ----------------------------------------------------------------------------------------- */
 static bool waits_for(const uint32_t serial[COUNTERS]) { return serial[VM] | serial[LGKM]; }
 
-static void land(WaveChecks *c, unsigned index, int counter, unsigned half) {
-  c->flight_serial[index][half][counter] = 0;
-  if (!waits_for(c->flight_serial[index][0]) && !waits_for(c->flight_serial[index][1]))
-    c->in_flight[index / 64] &= ~(1ull << index % 64);
+static inline void land_if_done(WaveChecks *c, unsigned index) {
+  const Flight *f = &c->flight[index];
+  if (!waits_for(f->serial[0]) && !waits_for(f->serial[1])) c->in_flight[index / 64] &= ~(1ull << index % 64);
 }
 
 static void retire(WaveChecks *c, int counter) {
   const Outstanding *o = &c->outstanding[counter][c->first[counter]];
   c->first[counter] = (c->first[counter] + 1) % MOST_OUTSTANDING;
   c->count[counter]--;
-  for (unsigned r = o->first; r < (unsigned)o->first + o->count; r++)
+  for (unsigned r = o->first; r < (unsigned)o->first + o->count; r++) {
     for (unsigned half = 0; half < 2; half++)
-      if (c->flight_serial[r][half][counter] == o->serial) land(c, r, counter, half);
+      if (c->flight[r].serial[half][counter] == o->serial) c->flight[r].serial[half][counter] = 0;
+    land_if_done(c, r);
+  }
   if (o->lds_serial) c->lds_done[counter] = o->lds_serial;
 }
 
@@ -180,11 +185,13 @@ void expect_halves(Wave *w, const Instruction *i, int counter, unsigned index, u
   c->outstanding[counter][(c->first[counter] + c->count[counter]++) % MOST_OUTSTANDING] = (Outstanding){
       .at = i, .serial = serial, .lds_serial = lds_serial, .first = (uint16_t)index, .count = (uint8_t)count};
   for (unsigned r = index; r < index + count; r++) {
+    Flight *f = &c->flight[r];
+    if (!(c->in_flight[r / 64] >> r % 64 & 1)) *f = (Flight){{0}, {0}, {{0}}};
     for (unsigned half = 0; half < 2; half++) {
-      if (!(halves >> half & 1)) continue;
-      c->flight_lanes[r][half] = lanes;
-      c->flight_serial[r][half][counter] = serial;
-      c->flight_at[r][half] = i;
+      if (halves != BOTH_HALVES && !(halves >> half & 1)) continue;
+      f->lanes[half] = lanes;
+      f->serial[half][counter] = serial;
+      f->at[half] = i;
     }
     c->in_flight[r / 64] |= 1ull << r % 64;
   }
@@ -215,16 +222,17 @@ void check_scalar_wait(Wave *w) { memset(w->checks->scalar_in_flight, 0, sizeof 
 static NO_INLINE void report_missing_wait(Wave *w, const Instruction *i, unsigned index, unsigned half,
                                           uint64_t lanes, const char *use) {
   WaveChecks *c = w->checks;
-  const Instruction *load = c->flight_at[index][half];
+  const Instruction *load = c->flight[index].at[half];
   Finding f = {.kind = MISSING_WAIT, .at = i, .other = load, .lane = __builtin_ctzll(lanes),
                .other_wave = -1, .other_lane = -1};
   char name[16];
   name_vector(name, sizeof name, index);
   snprintf(f.note, sizeof f.note, "%s is %s before its load has arrived (%s)", name, use,
-           arch_facts[w->launch->arch].counters[c->flight_serial[index][half][VM] ? VM : LGKM]);
+           arch_facts[w->launch->arch].counters[c->flight[index].serial[half][VM] ? VM : LGKM]);
   report(w, &f);
   for (half = 0; half < 2; half++)
-    if (c->flight_at[index][half] == load) land(c, index, VM, half), land(c, index, LGKM, half);
+    if (c->flight[index].at[half] == load) c->flight[index].serial[half][VM] = c->flight[index].serial[half][LGKM] = 0;
+  land_if_done(c, index);
 }
 
 void check_flight(Wave *w, const Instruction *i, unsigned index, unsigned count, unsigned halves, uint64_t lanes,
@@ -232,8 +240,8 @@ void check_flight(Wave *w, const Instruction *i, unsigned index, unsigned count,
   WaveChecks *c = w->checks;
   for (unsigned r = index; r < index + count; r++)
     for (unsigned half = 0; half < 2 && c->in_flight[r / 64] >> r % 64 & 1; half++)
-      if (halves >> half & 1 && waits_for(c->flight_serial[r][half]) && c->flight_lanes[r][half] & lanes)
-        report_missing_wait(w, i, r, half, c->flight_lanes[r][half] & lanes, use);
+      if (halves >> half & 1 && waits_for(c->flight[r].serial[half]) && c->flight[r].lanes[half] & lanes)
+        report_missing_wait(w, i, r, half, c->flight[r].lanes[half] & lanes, use);
 }
 
 static NO_INLINE void check_scalar_flight(Wave *w, const Instruction *i, unsigned index, unsigned count,
@@ -317,7 +325,7 @@ void check_result(Wave *w, const Instruction *i, unsigned index, unsigned count,
   /* of loads that are counted together, the later one wins */
   for (unsigned r = index; r < index + count; r++)
     for (unsigned half = 0; half < 2 && c->in_flight[r / 64] >> r % 64 & 1; half++)
-      if (halves >> half & 1 && c->flight_serial[r][half][!counter] && !c->flight_serial[r][half][counter])
+      if (halves >> half & 1 && c->flight[r].serial[half][!counter] && !c->flight[r].serial[half][counter])
         check_flight(w, i, r, 1, 1u << half, lanes, "overwritten");
 }
 

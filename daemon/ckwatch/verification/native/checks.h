@@ -32,13 +32,22 @@ typedef struct {
   const Instruction *at;
   uint64_t lanes;
   uint32_t serial, number; /* among the wave's, among the group's */
-  uint32_t bytes, offset[LANES];
+  uint32_t bytes;
+  Spans spans; /* of no chunk: each lane has its own */
+  uint32_t offset[LANES];
 } LdsOperation;
 
 typedef struct {
   uint32_t count;
   LdsOperation operation[LDS_OPERATIONS];
 } LdsOperations;
+
+/* Loads into a register that is in flight: of its lower and of its upper half. */
+typedef struct {
+  uint64_t lanes[2];
+  const Instruction *at[2];
+  uint32_t serial[2][COUNTERS]; /* 0: does not wait for this counter */
+} Flight;
 
 struct WaveChecks {
   Wave shadow; /* v and s hold shadows, EXEC the real mask: fetch and put of values.h work on it */
@@ -63,10 +72,7 @@ struct WaveChecks {
 
   const Instruction *scalar_origin[SCALAR_REGISTERS];
 
-  /* Of the lower and of the upper half. */
-  uint64_t flight_lanes[VECTOR_REGISTERS][2];
-  uint32_t flight_serial[VECTOR_REGISTERS][2][COUNTERS]; /* 0: does not wait for this counter */
-  const Instruction *flight_at[VECTOR_REGISTERS][2];
+  Flight flight[VECTOR_REGISTERS];
   const Instruction *scalar_flight_at[SCALAR_REGISTERS];
 
   Outstanding outstanding[COUNTERS][MOST_OUTSTANDING]; /* rings */
@@ -178,6 +184,9 @@ static inline uint32_t next_lds_serial(Wave *w, int counter) { return ++w->check
  * take no part. False: check_lds has to look at it. */
 bool note_lds(Wave *w, const Instruction *i, LdsAccess access, int counter, uint32_t serial,
               const uint32_t offset[LANES], const Layout *layout, uint64_t lanes, unsigned bytes);
+/* The same of the places of spans, once or twice, `fixed` bytes behind them; those of a write follow each other in rows. */
+bool note_spans(Wave *w, const Instruction *i, LdsAccess access, uint32_t serial, const Spans *spans,
+                const uint32_t fixed[2], unsigned accesses, unsigned bytes);
 uint64_t check_lds(Wave *w, const Instruction *i, LdsAccess access, int counter, uint32_t serial,
                    const uint32_t offset[LANES], uint64_t lanes, unsigned bytes, LoadShadow written,
                    LoadShadow undefined, LoadShadow read);

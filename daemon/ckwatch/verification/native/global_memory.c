@@ -193,8 +193,8 @@ static NO_INLINE void find_conflicts(Wave *w, const Instruction *i, const Places
 static void check_conflicts(Wave *w, const Instruction *i, const Places *p, uint64_t lanes, uint32_t detail,
                             unsigned index) {
   uint64_t overlaps = 0, bytes = detail & BYTES;
-  if (lanes == ~0ull) {
-    for (int l = 1; l < LANES; l++) overlaps |= p->at[l] < p->at[l - 1] + bytes;
+  if (lanes == ~0ull || lanes == UINT32_MAX) {
+    for (int l = 1, end = lanes == ~0ull ? LANES : LANES / 2; l < end; l++) overlaps |= p->at[l] < p->at[l - 1] + bytes;
   } else {
     uint64_t before = 0;
     unsigned lane;
@@ -213,10 +213,13 @@ static NO_INLINE void checked_store(Wave *w, const Instruction *i, const Places 
   check_stored(w, i, index, count, lanes, mask_of(detail));
   check_conflicts(w, i, p, lanes, detail, index);
   bool doubtful = any_of(c->undefined, index, count);
-  const Region *all = p->partial || lanes != ~0ull ? NULL : common_region(w, reach_of(p), bytes);
+  const Region *all = p->partial || lanes != p->lanes ? NULL : common_region(w, reach_of(p), bytes);
   if (all && !all->undefined) return;
-  if (all && !doubtful && in_a_row(p->at, bytes)) {
-    memset(all->undefined + (p->at[0] - all->base), 0, LANES * bytes);
+  if (all && !doubtful) {
+    for (unsigned l = 0; l < LANES; l += CHUNK)
+      if (in_a_row(p->at + l, bytes)) memset(all->undefined + (p->at[l] - all->base), 0, CHUNK * bytes);
+      else if (p->lanes >> l & 0xffff)
+        for (unsigned n = l; n < l + CHUNK; n++) memset(all->undefined + (p->at[n] - all->base), 0, bytes);
     return;
   }
   FOR_LANES(lane, lanes) {

@@ -134,6 +134,71 @@ static inline __attribute__((always_inline)) void take_chunk(uint32_t *row, cons
     for (unsigned l = 0; l < CHUNK; l++) row[l] = word_at(from + 4 * (l * words + k));
 }
 
+/* The other way: puts `words` rows into places in a row, each of that many words. */
+static inline __attribute__((always_inline)) void put_words(uint8_t *to, const uint32_t *const rows[4], unsigned words) {
+#ifdef __AVX512F__
+  if (words == 2 || words == 4) {
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    const __m512i low_pairs = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), high_pairs = _mm512_add_epi64(low_pairs, _mm512_set1_epi64(4));
+    __m512i pairs[2][2];
+    for (unsigned n = 0; n < words / 2; n++) {
+      __m512i one = _mm512_loadu_si512(rows[2 * n]), other = _mm512_loadu_si512(rows[2 * n + 1]);
+      pairs[n][0] = _mm512_permutex2var_epi32(one, low, other), pairs[n][1] = _mm512_permutex2var_epi32(one, high, other);
+    }
+    for (unsigned n = 0; n < words; n++) {
+      __m512i all = pairs[0][n % 2];
+      if (words == 4) all = _mm512_permutex2var_epi64(pairs[0][n / 2], n % 2 ? high_pairs : low_pairs, pairs[1][n / 2]);
+      _mm512_storeu_si512(to + 64 * n, all);
+    }
+    return;
+  }
+#endif
+  if (words == 1) *(Chunk *)to = *(const Chunk *)rows[0];
+  else
+    for (unsigned l = 0; l < CHUNK; l++)
+      for (unsigned k = 0; k < words; k++) memcpy(to + 4 * (l * words + k), &rows[k][l], 4);
+}
+
+/* The places of whole chunks of lanes, each of which is one place, or places in a row: what most accesses are. */
+enum { SPANS = LANES / CHUNK };
+typedef uint32_t OfSpans __attribute__((vector_size(4 * SPANS), may_alias, aligned(4)));
+typedef struct {
+  uint32_t first[SPANS], bytes[SPANS]; /* places, up to the end of the last one */
+  uint32_t count;                      /* of chunks */
+} Spans;
+
+#ifdef __clang__
+#define FOR_SPANS(n, spans) _Pragma("unroll") for (unsigned n = 0; n < SPANS; n++) if (n < (spans)->count)
+#else
+#define FOR_SPANS(n, spans) for (unsigned n = 0; n < (spans)->count; n++)
+#endif
+static inline bool is_span_row(const Spans *spans, unsigned n, unsigned bytes) { return spans->bytes[n] != bytes; }
+static inline bool is_span_before(const Spans *spans, unsigned n) { /* the same once more */
+  return n && spans->first[n] == spans->first[n - 1] && spans->bytes[n] == spans->bytes[n - 1];
+}
+static inline bool find_spans(Spans *spans, const uint32_t offset[LANES], uint64_t lanes, unsigned bytes) {
+  if (lanes != ~0ull && lanes != UINT32_MAX) return false;
+  Layout layout = layout_of(offset, bytes);
+  bool irregular = false;
+  spans->count = lanes == ~0ull ? SPANS : SPANS / 2;
+  for (unsigned n = 0; n < SPANS; n++) {
+    bool row = is_row(&layout, n * CHUNK);
+    irregular |= !row && !is_one_place(&layout, n * CHUNK) && n < spans->count;
+    spans->first[n] = offset[n * CHUNK];
+    spans->bytes[n] = row ? CHUNK * bytes : bytes;
+  }
+  return !irregular;
+}
+static inline bool spans_end_within(const Spans *spans, uint32_t fixed, uint64_t limit) {
+  uint64_t high = 0;
+  FOR_SPANS(n, spans) {
+    uint64_t end = (uint64_t)spans->first[n] + fixed + spans->bytes[n];
+    high = end > high ? end : high;
+  }
+  return high <= limit;
+}
+
 static inline void gather_chunk(uint32_t *row, const uint8_t *base, const uint32_t *offset) {
 #ifdef __AVX512F__
   /* 32-bit offsets are signed: half of them are taken off */

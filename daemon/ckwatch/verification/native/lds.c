@@ -104,12 +104,67 @@ void write_lds(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint
   scatter(w, index, at, good, detail);
 }
 
+/* Of one address or of two, `fixed` bytes behind those of a register: the places of whole chunks, with nothing to report.
+ * False: nothing is done. */
+static inline __attribute__((always_inline)) bool read_spans(Wave *w, const Instruction *i, const Operand *address,
+                                                             const uint32_t fixed[2], unsigned accesses, uint64_t lanes,
+                                                             unsigned words, unsigned index, uint32_t serial) {
+  Spans spans;
+  const Workgroup *group = w->group;
+  unsigned bytes = 4 * words;
+  uint32_t last = fixed[0] > fixed[accesses - 1] ? fixed[0] : fixed[accesses - 1];
+  if (group->counts || !find_spans(&spans, w->v[address->index], lanes, bytes)) return false;
+  if (!spans_end_within(&spans, last, group->lds_bytes)) return false;
+  if (w->checks && !note_spans(w, i, LDS_READ, serial, &spans, fixed, accesses, bytes)) return false;
+  for (unsigned one = 0; one < accesses; one++)
+    FOR_SPANS(n, &spans) {
+      const uint8_t *from = group->lds + spans.first[n] + fixed[one];
+      if (is_span_row(&spans, n, bytes))
+        for (unsigned k = 0; k < words; k++) take_chunk(w->v[index + one * words + k] + n * CHUNK, from, words, k);
+      else
+        for (unsigned k = 0; k < words; k++)
+          *(Chunk *)(w->v[index + one * words + k] + n * CHUNK) = (Chunk){0} + word_at(from + 4 * k);
+    }
+  for (unsigned one = 0; w->checks && one < accesses; one++)
+    checked_load(w, i, index + one * words, lanes, bytes, 0, NULL, LGKM);
+  return true;
+}
+
+static inline __attribute__((always_inline)) bool write_spans(Wave *w, const Instruction *i, const Operand *address,
+                                                              uint32_t fixed, uint64_t lanes, unsigned words,
+                                                              unsigned index, uint32_t serial) {
+  Spans spans;
+  const Workgroup *group = w->group;
+  unsigned bytes = 4 * words;
+  if (group->counts || !find_spans(&spans, w->v[address->index], lanes, bytes)) return false;
+  if (!spans_end_within(&spans, fixed, group->lds_bytes)) return false;
+  for (unsigned n = 0; n < spans.count; n++)
+    if (!is_span_row(&spans, n, bytes) || (n && spans.first[n] < spans.first[n - 1] + CHUNK * bytes)) return false;
+  if (w->checks) {
+    if (any_of(w->checks->in_flight, index, words) || any_of(w->checks->undefined, index, words)) return false;
+    if (!note_spans(w, i, LDS_WRITE, serial, &spans, &fixed, 1, bytes)) return false;
+  }
+  FOR_SPANS(n, &spans) {
+    const uint32_t *rows[4];
+    for (unsigned k = 0; k < words; k++) rows[k] = w->v[index + k] + n * CHUNK;
+    put_words(group->lds + spans.first[n] + fixed, rows, words);
+  }
+  return true;
+}
+
+/* By the bytes of an access. */
+#define IN_SPANS(access, bytes, ...) \
+  ((bytes) == 4 ? access(1, __VA_ARGS__) : (bytes) == 8 ? access(2, __VA_ARGS__) : (bytes) == 16 ? access(4, __VA_ARGS__) : false)
+#define READ_SPANS(words, fixed, count) read_spans(w, i, &o[1], fixed, count, lanes, words, o[0].index, serial)
+#define WRITE_SPANS(words, fixed, data) write_spans(w, i, &o[0], fixed, lanes, words, o[data].index, serial)
+
 static void ds_read(Wave *w, const Instruction *i) {
   uint64_t lanes = EXEC_OF(w);
   uint32_t offset[LANES], serial = 0;
   const Operand *o = i->operand;
   if (w->checks) check_address(w, i, &o[1], lanes), serial = next_lds_serial(w, LGKM);
-  if (lanes) {
+  const uint32_t fixed[2] = {(uint32_t)i->offset, 0};
+  if (lanes && !IN_SPANS(READ_SPANS, i->row->detail, fixed, 1)) {
     lds_offsets(w, &o[1], (uint32_t)i->offset, lanes, offset);
     read_lds(w, i, offset, lanes, i->row->detail, o[0].index, serial, LGKM);
   }
@@ -123,7 +178,7 @@ static void ds_write(Wave *w, const Instruction *i) {
   uint32_t offset[LANES], serial = 0;
   const Operand *o = i->operand;
   if (w->checks) check_address(w, i, &o[0], lanes), serial = next_lds_serial(w, LGKM);
-  if (lanes) {
+  if (lanes && !IN_SPANS(WRITE_SPANS, i->row->detail, (uint32_t)i->offset, 1)) {
     lds_offsets(w, &o[0], (uint32_t)i->offset, lanes, offset);
     write_lds(w, i, offset, lanes, i->row->detail, o[1].index, serial);
   }
@@ -144,9 +199,10 @@ static void ds_read2(Wave *w, const Instruction *i) {
   unsigned bytes = i->row->detail & BYTES, words = bytes / 4;
   const Operand *o = i->operand;
   if (w->checks) check_address(w, i, &o[1], lanes), serial = next_lds_serial(w, LGKM);
-  if (lanes) {
+  const uint32_t fixed[2] = {pair_offset(i, false), pair_offset(i, true)};
+  if (lanes && !IN_SPANS(READ_SPANS, bytes, fixed, 2)) {
     /* both before the first result, which may be the address */
-    for (unsigned n = 0; n < 2; n++) lds_offsets(w, &o[1], pair_offset(i, n), lanes, offset[n]);
+    for (unsigned n = 0; n < 2; n++) lds_offsets(w, &o[1], fixed[n], lanes, offset[n]);
     for (unsigned n = 0; n < 2; n++) read_lds(w, i, offset[n], lanes, bytes, o[0].index + n * words, serial, LGKM);
   }
   if (w->checks) expect(w, i, LGKM, o[0].index, 2 * words, lanes, serial);
@@ -158,6 +214,7 @@ static void ds_write2(Wave *w, const Instruction *i) {
   const Operand *o = i->operand;
   if (w->checks) check_address(w, i, &o[0], lanes), serial = next_lds_serial(w, LGKM);
   for (unsigned n = 0; lanes && n < 2; n++) {
+    if (IN_SPANS(WRITE_SPANS, i->row->detail & BYTES, pair_offset(i, n), 1 + n)) continue;
     lds_offsets(w, &o[0], pair_offset(i, n), lanes, offset);
     write_lds(w, i, offset, lanes, i->row->detail & BYTES, o[1 + n].index, serial);
   }

@@ -22,7 +22,8 @@ static const uint8_t code_of[MAX_WAVES] = {
 };
 
 struct LdsShadow {
-  Chunk low, high;     /* where something was accessed since the last barrier, by lanes */
+  Chunk low, high;     /* where something was accessed since the last barrier, by lanes, */
+  OfSpans lowest, highest; /* and by spans */
   bool kept;           /* something from before it is still outstanding */
   uint32_t operations; /* of all waves */
   uint8_t *writers, *readers, *notes;
@@ -37,6 +38,8 @@ size_t lds_shadow_bytes(uint32_t lds_bytes) { return sizeof(LdsShadow) + 4 * par
 static void forget_accesses(LdsShadow *s) {
   s->low = (Chunk){0} - 1;
   s->high = (Chunk){0};
+  s->lowest = (OfSpans){0} - 1;
+  s->highest = (OfSpans){0};
 }
 
 void reset_lds_shadow(Workgroup *group) {
@@ -51,8 +54,14 @@ void reset_lds_shadow(Workgroup *group) {
   s->kept = false;
 }
 
+static uint32_t offset_of(const LdsOperation *o, unsigned lane) {
+  unsigned n = lane / CHUNK;
+  if (n >= o->spans.count) return o->offset[lane];
+  return o->spans.first[n] + (is_span_row(&o->spans, n, o->bytes) ? lane % CHUNK * o->bytes : 0);
+}
+
 static bool covers(const LdsOperation *o, unsigned lane, uint32_t at) {
-  return o->lanes >> lane & 1 && at - o->offset[lane] < o->bytes;
+  return o->lanes >> lane & 1 && at - offset_of(o, lane) < o->bytes;
 }
 
 /* The lane of an operation that accessed a byte; -1 when none did. */
@@ -79,16 +88,23 @@ static LdsOperationKind kind_of(LdsAccess access, int counter) {
   return access == LDS_READ ? LDS_READS : counter == VM ? LDS_DIRECT : LDS_WRITES;
 }
 
-static void record(Wave *w, const Instruction *i, LdsOperationKind kind, uint32_t serial, const uint32_t offset[LANES],
-                   uint64_t lanes, unsigned bytes) {
-  LdsShadow *s = w->group->lds_shadow;
+static inline LdsOperation *next_operation(Wave *w, const Instruction *i, LdsOperationKind kind, uint32_t serial,
+                                           uint64_t lanes, unsigned bytes) {
   LdsOperations *all = &w->checks->lds_operations[kind];
   LdsOperation *o = &all->operation[all->count++ % LDS_OPERATIONS];
   o->at = i;
   o->lanes = lanes;
   o->serial = serial;
-  o->number = ++s->operations;
+  o->number = ++w->group->lds_shadow->operations;
   o->bytes = bytes;
+  o->spans.count = 0;
+  return o;
+}
+
+static void record(Wave *w, const Instruction *i, LdsOperationKind kind, uint32_t serial, const uint32_t offset[LANES],
+                   uint64_t lanes, unsigned bytes) {
+  LdsShadow *s = w->group->lds_shadow;
+  LdsOperation *o = next_operation(w, i, kind, serial, lanes, bytes);
   memcpy(o->offset, offset, sizeof o->offset);
 #ifdef __AVX512F__
   __m512i low = (__m512i)s->low, high = (__m512i)s->high;
@@ -125,8 +141,9 @@ ALWAYS_INLINE uint64_t read_range(LdsShadow *s, uint64_t own, uint32_t at, unsig
   if (bytes % sizeof(Chunk) == 0) {
     Chunk others = {0}, codes = (Chunk){0} + (uint32_t)own;
     for (uint32_t end = at + bytes; at < end; at += sizeof(Chunk)) {
+      Chunk readers = AT(Chunk, s->readers, at);
       others |= AT(Chunk, s->writers, at) & ~codes;
-      AT(Chunk, s->readers, at) |= codes;
+      if (!is_zero(codes & ~readers)) AT(Chunk, s->readers, at) = readers | codes;
     }
     return !is_zero(others);
   }
@@ -222,13 +239,6 @@ FOR_WORDS(Word1)
 /* Reads of dwords as `read_Word4` notes them; lanes whose places lie anyhow are looked at together. Bytes of two lanes that
  * are one get the same. */
 #ifdef __AVX512F__
-ALWAYS_INLINE __m512i read_chunk(LdsShadow *s, __m512i own, uint32_t at) {
-  __m512i readers = _mm512_loadu_si512(s->readers + at);
-  if (_mm512_test_epi32_mask(_mm512_andnot_si512(readers, own), own))
-    _mm512_storeu_si512(s->readers + at, _mm512_or_si512(readers, own));
-  return _mm512_andnot_si512(own, _mm512_loadu_si512(s->writers + at));
-}
-
 ALWAYS_INLINE __m512i read_lanes(LdsShadow *s, __m512i own, __m512i at) {
   __m512i readers = _mm512_i32gather_epi32(at, s->readers, 1);
   __mmask16 missing = _mm512_test_epi32_mask(_mm512_andnot_si512(readers, own), own);
@@ -244,8 +254,7 @@ ALWAYS_INLINE bool read_dwords(LdsShadow *s, uint8_t code, const uint32_t offset
   for (unsigned l = 0; l < LANES; l += CHUNK) {
     bool row = is_row(layout, l);
     if (l && offset[l] == offset[l - CHUNK] && row && is_row(layout, l - CHUNK)) continue;
-    if (row)
-      for (unsigned k = 0; k < words; k++) foreign = _mm512_or_si512(foreign, read_chunk(s, own, offset[l] + 64 * k));
+    if (row) in_places |= read_range(s, EACH_BYTE * code, offset[l], 64 * words);
     else if (is_one_place(layout, l)) in_places |= read_place_Word4(s, EACH_BYTE * code, offset[l], 4 * words);
     else
       for (unsigned k = 0; k < words; k++) {
@@ -295,6 +304,47 @@ bool note_lds(Wave *w, const Instruction *i, LdsAccess access, int counter, uint
   bool usual = is_usual(w, access, counter, offset, layout, lanes, bytes);
   if (usual) record(w, i, kind_of(access, counter), serial, offset, lanes, bytes);
   return usual;
+}
+
+ALWAYS_INLINE bool note_spans_of(Wave *w, const Instruction *i, LdsAccess access, uint32_t serial, const Spans *spans,
+                                 const uint32_t fixed[2], unsigned accesses, unsigned bytes) {
+  LdsShadow *s = w->group->lds_shadow;
+  uint8_t code = code_of[w->id];
+  uint64_t own = EACH_BYTE * code, foreign = 0;
+  for (unsigned one = 0; one < accesses; one++)
+    FOR_SPANS(n, spans) {
+      uint32_t at = spans->first[n] + fixed[one];
+      if (access == LDS_WRITE) foreign |= others_in_range(s, EACH_BYTE * (CODE & ~code), at, CHUNK * bytes);
+      else if (is_span_before(spans, n)) continue;
+      else if (is_span_row(spans, n, bytes)) foreign |= read_range(s, own, at, CHUNK * bytes);
+      else foreign |= read_place_Word4(s, own, at, bytes);
+    }
+  if (foreign) return false;
+  uint64_t lanes = spans->count == SPANS ? ~0ull : UINT32_MAX;
+  for (unsigned one = 0; one < accesses; one++) {
+    LdsOperation *o = next_operation(w, i, access == LDS_READ ? LDS_READS : LDS_WRITES, serial, lanes, bytes);
+    OfSpans at = *(const OfSpans *)spans->first + fixed[one], length = *(const OfSpans *)spans->bytes, end = at + length;
+    *(OfSpans *)o->spans.first = at;
+    *(OfSpans *)o->spans.bytes = length;
+    o->spans.count = spans->count;
+    OfSpans lower = (OfSpans)(at < s->lowest), higher = (OfSpans)(end > s->highest);
+    s->lowest = (at & lower) | (s->lowest & ~lower);
+    s->highest = (end & higher) | (s->highest & ~higher);
+    if (access == LDS_WRITE)
+      FOR_SPANS(n, spans)
+        for (uint32_t to = at[n]; to < end[n]; to += sizeof(Chunk)) AT(Chunk, s->writers, to) = (Chunk){0} + (uint32_t)own;
+  }
+  return true;
+}
+
+bool note_spans(Wave *w, const Instruction *i, LdsAccess access, uint32_t serial, const Spans *spans,
+                const uint32_t fixed[2], unsigned accesses, unsigned bytes) {
+#define NOTED(accesses, bytes) note_spans_of(w, i, LDS_READ, serial, spans, fixed, accesses, bytes)
+  if (!w->group->lds_shadow) return true;
+  if (access == LDS_WRITE) return note_spans_of(w, i, LDS_WRITE, serial, spans, fixed, accesses, bytes);
+  if (accesses == 1) return bytes == 4 ? NOTED(1, 4) : bytes == 8 ? NOTED(1, 8) : NOTED(1, 16);
+  return bytes == 4 ? NOTED(2, 4) : NOTED(2, 8);
+#undef NOTED
 }
 
 /* ---- What is special --------------------------------------------------------------------------------------------- */
@@ -444,7 +494,7 @@ static void keep_outstanding(const Wave *w, LdsOperationKind kind) {
   unsigned lane;
   for (uint32_t back = 0; (o = operation(&w->checks->lds_operations[kind], back)); back++) {
     if (o->serial <= w->checks->lds_done[kind == LDS_DIRECT ? VM : LGKM]) return;
-    FOR_LANES(lane, o->lanes) for (uint32_t at = o->offset[lane]; at < o->offset[lane] + o->bytes; at++) {
+    FOR_LANES(lane, o->lanes) for (uint32_t at = offset_of(o, lane), end = at + o->bytes; at < end; at++) {
       uint8_t writer = s->writers[at] & CODE;
       if (writer == code_of[w->id] || (writer == BY_NOTE && (s->notes[at] & NOTED_WAVE) == w->id))
         s->readers[at] |= KEPT;
@@ -466,6 +516,10 @@ void check_barrier_passed(Workgroup *group) {
     keep_outstanding(w, LDS_DIRECT);
   }
   uint32_t low = UINT32_MAX, high = 0;
+  for (unsigned n = 0; n < SPANS; n++) {
+    low = s->lowest[n] < low ? s->lowest[n] : low;
+    high = s->highest[n] > high ? s->highest[n] : high;
+  }
   for (unsigned n = 0; n < CHUNK; n++) {
     low = s->low[n] < low ? s->low[n] : low;
     high = s->high[n] > high ? s->high[n] : high;

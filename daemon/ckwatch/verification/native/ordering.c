@@ -66,7 +66,7 @@ struct RegionAccesses {
   uint64_t first_word;
   size_t words, mapped;
   _Atomic uint32_t generation;
-  _Atomic uint32_t written; /* the last workgroup that has written */
+  _Atomic uint32_t written, read_singly; /* the last workgroup that has written, that has read less than a block */
 };
 
 void free_accesses(RegionAccesses *accesses) {
@@ -413,7 +413,7 @@ static NO_INLINE RegionAccesses *new_accesses(const Ordering *o, const Region *r
     ((Region *)region)->accesses = a;
   } else if (a->generation < o->generation) {
     madvise(a->writes, a->mapped, MADV_DONTNEED);
-    a->written = 0;
+    a->written = a->read_singly = 0;
     a->generation = o->generation;
   }
   pthread_mutex_unlock(&lock);
@@ -491,10 +491,15 @@ static inline Access read_of(const RegionAccesses *a, uint64_t n, unsigned k) {
   return seen(k < SLOTS ? &a->reads[n][k] : &a->blocks[block_of(a, n)][k - SLOTS]);
 }
 
+static inline void note_single_reads(const GroupOrder *g, RegionAccesses *a) { /* under the lock of their page */
+  if (a->read_singly < g->group) a->read_singly = g->group;
+}
+
 /* ---- Reads ------------------------------------------------------------------------------------------------------- */
 static void note_read(const GroupOrder *g, RegionAccesses *a, uint64_t n, Access mine) {
   Access *at = &a->reads[n][!is_read_before(g, seen(&a->reads[n][0]), false)], there = seen(at);
   if (group_in(there) == g->group && !(there & BY_ATOMIC)) mine &= ~(Access)BY_ATOMIC; /* the plain read counts */
+  note_single_reads(g, a);
   set(at, mine);
 }
 
@@ -585,6 +590,7 @@ static bool note_range(GroupOrder *g, RegionAccesses *a, uint64_t n, uint64_t co
     hold(g, word);
     bool written = is_written(g, a);
     if (written && any_foreign(g, a->writes + n, here)) return false;
+    if (here != blocks * BLOCK) note_single_reads(g, a);
     note_reads(g, a->reads + n, first, mine, written);
     if (blocks) note_reads(g, a->blocks + block_of(a, n + first), blocks, mine, written);
     note_reads(g, a->reads + n + first + blocks * BLOCK, here - first - blocks * BLOCK, mine, written);
@@ -790,7 +796,8 @@ static bool note_row_written(Wave *w, RegionAccesses *a, const Places *p, unsign
     end = last + 1 - first < here ? last + 1 : first + here;
     unsigned count = (end - first) * words;
     hold(g, word);
-    if (any_foreign(g, a->writes + n, count) || any_foreign(g, a->reads[n], SLOTS * count) ||
+    if (any_foreign(g, a->writes + n, count) ||
+        (a->read_singly > g->ordering->before && any_foreign(g, a->reads[n], SLOTS * count)) ||
         any_foreign(g, a->blocks[block_of(a, n)], SLOTS * (block_of(a, n + count - 1) - block_of(a, n) + 1)))
       return false;
     uint32_t values[4 * LANES];

@@ -678,7 +678,7 @@ FUNCTION(v_subbrev_co_u32) { add_carry(w, i, true, 2); }
     load_##A(w, i, 2, &sa);                       \
     load_##A(w, i, 3, &sb);                       \
     load_##T(w, i, 4, &sc);                       \
-    EACH {                                        \
+    EACH_BY_ITSELF {                              \
       uint64_t p = (uint64_t)(product), c = VALUE_U64(sc), sum = p + c; \
       SET_U64(d, sum);                            \
       carries[l] = (uint32_t)(carry_out);         \
@@ -689,25 +689,29 @@ FUNCTION(v_subbrev_co_u32) { add_carry(w, i, true, 2); }
 MAD_64(v_mad_u64_u32, U64, U32, (uint64_t)VALUE_U32(sa) * VALUE_U32(sb), sum < p)
 MAD_64(v_mad_i64_i32, I64, I32, (int64_t)VALUE_I32(sa) * VALUE_I32(sb), (sum ^ ((p ^ sum) & (c ^ sum))) >> 63) /* the sign of 65 bits */
 
-/* Whether a quotient of finite numbers is below the smallest normal one, whose exponent is given, or that one. */
-static bool is_denormal_quotient(double numerator, double denominator, int smallest, bool or_equal) {
-  int en, ed;
-  double mn = frexp(fabs(numerator), &en), md = frexp(fabs(denominator), &ed);
-  return en - ed < smallest || (en - ed == smallest && (or_equal ? mn <= md : mn < md));
+/* Whether a quotient of finite numbers that are not 0 is below the smallest normal one, whose exponent is given, or that one. */
+static inline bool is_denormal_quotient(double numerator, double denominator, int smallest, bool or_equal) {
+  const uint64_t mantissa = (1ull << 52) - 1;
+  bool tiny_numerator = fabs(numerator) < 0x1p-1022, tiny_denominator = fabs(denominator) < 0x1p-1022;
+  uint64_t n = bits_of_f64(tiny_numerator ? numerator * 0x1p64 : numerator);
+  uint64_t d = bits_of_f64(tiny_denominator ? denominator * 0x1p64 : denominator);
+  int exponent = (int)(n >> 52 & 0x7ff) - (int)(d >> 52 & 0x7ff) - (tiny_numerator ? 64 : 0) + (tiny_denominator ? 64 : 0);
+  bool below = or_equal ? (n & mantissa) <= (d & mantissa) : (n & mantissa) < (d & mantissa);
+  return exponent < smallest || (exponent == smallest && below);
 }
 /* Division: v_div_scale, v_div_fmas (with v_div_fixup of the table). Operands: result, mask, the value to scale, the
  * denominator, the numerator. Scales by 2^64 (f64: 2^128) where the steps between would be denormal or infinite.
  * Exponents are biased. Two things are not as the ISA document has them, whose quotients would be wrong: 1 / S1 is
  * denormal in the type of S1 (not always f64), and if S1 is scaled then, it becomes smaller (it would become infinite). */
-#define DIV_SCALE(name, T, U, real, exponent_bits, mantissa_bits, far, tiny, step, scale) \
+#define DIV_SCALE(name, T, U, real, exponent_bits, mantissa_bits, far, tiny, step) \
   FUNCTION(name) {                                \
     enum { SMALLEST = 2 - (1 << (exponent_bits - 1)), EXPONENTS = (1 << exponent_bits) - 1 }; \
     Source s0, s1, s2; Result d;                  \
-    uint64_t mask = 0;                            \
+    Lanes scaled;                                 \
     load_##T(w, i, 2, &s0);                       \
     load_##T(w, i, 3, &s1);                       \
     load_##T(w, i, 4, &s2);                       \
-    EACH {                                        \
+    EACH_BY_ITSELF {                              \
       real x = VALUE_##T(s0), denominator = VALUE_##T(s1), numerator = VALUE_##T(s2), y = x; \
       int en = (int)(VALUE_##U(s2) >> mantissa_bits & EXPONENTS), ed = (int)(VALUE_##U(s1) >> mantissa_bits & EXPONENTS); \
       bool set = false, finite = en < EXPONENTS && ed < EXPONENTS; \
@@ -716,30 +720,30 @@ static bool is_denormal_quotient(double numerator, double denominator, int small
         y = (real)NAN;                            \
       } else if (en - ed >= far) {                \
         set = true;                               \
-        if (x == denominator) y = scale(x, step); \
+        if (x == denominator) y = x * step; \
       } else if (ed == 0) {                       \
-        y = scale(x, step);                       \
+        y = x * step;                       \
       } else {                                    \
         bool small_reciprocal = ed < EXPONENTS && is_denormal_quotient(1, denominator, SMALLEST, false); \
         bool small_quotient = finite && is_denormal_quotient(numerator, denominator, SMALLEST, true); \
         set = small_quotient;                     \
-        if (small_reciprocal && small_quotient) y = x == denominator ? scale(x, -step) : x; \
-        else if (small_reciprocal) y = scale(x, -step); \
-        else if (small_quotient) y = x == numerator ? scale(x, step) : x; \
-        else if (en <= tiny) y = scale(x, step);  \
+        if (small_reciprocal && small_quotient) y = x == denominator ? x / step : x; \
+        else if (small_reciprocal) y = x / step; \
+        else if (small_quotient) y = x == numerator ? x * step : x; \
+        else if (en <= tiny) y = x * step;  \
       }                                           \
       SET_##T(d, y);                              \
-      mask |= (uint64_t)set << l;                 \
+      scaled[l] = set;                            \
     }                                             \
     put_##T(w, i, &d);                            \
-    put_mask(w, &i->operand[1], mask & EXEC_OF(w)); \
+    put_mask(w, &i->operand[1], lanes_not_zero(scaled) & EXEC_OF(w)); \
   }
-DIV_SCALE(v_div_scale_f32, F32, U32, float, 8, 23, 96, 23, 64, ldexpf)
-DIV_SCALE(v_div_scale_f64, F64, U64, double, 11, 52, 768, 53, 128, ldexp)
+DIV_SCALE(v_div_scale_f32, F32, U32, float, 8, 23, 96, 23, 0x1p64f)
+DIV_SCALE(v_div_scale_f64, F64, U64, double, 11, 52, 768, 53, 0x1p128)
 /* The sum is scaled before it is rounded: quotients that are denormal are correct, too. */
 static inline float div_fmas_f32(float a, float b, float c, bool scaled) {
   if (!scaled) return __builtin_fmaf(a, b, c);
-  return (float)ldexp(__builtin_fma(a, b, c), fabsf(c) >= 2 ? 64 : -64);
+  return (float)(__builtin_fma(a, b, c) * (fabsf(c) >= 2 ? 0x1p64 : 0x1p-64));
 }
 static inline double div_fmas_f64(double a, double b, double c, bool scaled) {
   double sum = __builtin_fma(a, b, c);
@@ -758,7 +762,7 @@ static inline double div_fmas_f64(double a, double b, double c, bool scaled) {
     load_##T(w, i, 1, &sa);                       \
     load_##T(w, i, 2, &sb);                       \
     load_##T(w, i, 3, &sc);                       \
-    EACH { SET_##T(d, div_fmas_##t(VALUE_##T(sa), VALUE_##T(sb), VALUE_##T(sc), mask >> l & 1)); } \
+    EACH_BY_ITSELF { SET_##T(d, div_fmas_##t(VALUE_##T(sa), VALUE_##T(sb), VALUE_##T(sc), mask >> l & 1)); } \
     put_##T(w, i, &d);                            \
   }
 DIV_FMAS(F32, f32)
