@@ -7,7 +7,9 @@ The first resamples recorded noise. A comparison in turns gets blocks of launche
 lengths (the stationary bootstrap of Politis and Romano, which keeps how neighbours depend on each other), half of them
 from another run, so that what drifts between runs drifts within a comparison, too. Measurements apart are stretches of
 two runs. Beside these rules stand those of scripts around `do_bench`: medians of two runs that differ by more than 1
-% or 5 %. Power: the smallest slowdown that nine of ten comparisons notice, by recording.
+% or 5 %. Power: the smallest slowdown that nine of ten comparisons notice, by recording. Then blocks stay where they
+were recorded, with what their place in a round of four did to them, and with a cost of the first place besides: with
+rounds that are ABBA all the time, as ckwatch took them once, and with those by lot.
 
 The second takes such noise: the vendor's GEMM against itself in turns, in sizes of microseconds to a third of a
 millisecond, hot and cold, each in several runs with a warm-up of its own. It counts what the rule says of every 24
@@ -23,14 +25,15 @@ import math
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, islice, pairwise, repeat
 from pathlib import Path
 from typing import Any
 
 from benchmarks.reporting import RESULTS, machine
 from ckwatch.bench.job import Precision
+from ckwatch.bench.sampling import rounds
 from ckwatch.bench.stats.comparison import SpeedVerdict, compare, compare_interleaved
 from ckwatch.bench.stats.noise_floor import step_us
 from ckwatch.bench.stats.summary import median, summarize
@@ -107,12 +110,46 @@ Method = Callable[[Series, random.Random, float], bool]
 """Whether a comparison says that something is slower or faster, when it is slower by this factor."""
 
 
+Rounds = Callable[[random.Random], Iterator[tuple[bool, ...]]]
+"""Rounds of turns without end; True is one of ours."""
+
+
+def by_lot(lots: random.Random) -> Iterator[tuple[bool, ...]]:
+    """Return the rounds of `ckwatch bench`."""
+    return rounds((True, False), lots)
+
+
+def all_alike(_lots: random.Random) -> Iterator[tuple[bool, ...]]:
+    """Return rounds that are ABBA all the time."""
+    return repeat((True, False, False, True))
+
+
 def in_turns(series: Series, source: random.Random, slower: float) -> bool:
     """Return whether ckwatch's rule for measurements in turns calls them different."""
-    blocks = series.patched(source, 2 * BLOCKS)
+    return _differ(series.patched(source, 2 * BLOCKS), by_lot(source), slower)
+
+
+def in_place(order: Rounds, cost: float) -> Method:
+    """Return the same rule for blocks that stay where they were recorded, when the first place of a round costs this
+    part of a time."""
+
+    def different(series: Series, source: random.Random, slower: float) -> bool:
+        run = source.choice(series.runs)
+        begin = source.randrange((len(run) - 2 * BLOCKS) // 4 + 1) * 4
+        blocks = [
+            tuple(time * (1 if at % 4 else 1 + cost) for time in block)
+            for at, block in enumerate(run[begin : begin + 2 * BLOCKS])
+        ]
+        return _differ(blocks, order(source), slower)
+
+    return different
+
+
+def _differ(blocks: Sequence[Sequence[float]], order: Iterator[tuple[bool, ...]], slower: float) -> bool:
     width = min(map(len, blocks))
-    ours = [time * slower for at, block in enumerate(blocks) if at % 4 in (0, 3) for time in block[:width]]
-    theirs = [time for at, block in enumerate(blocks) if at % 4 in (1, 2) for time in block[:width]]
+    turns = [*zip(blocks, chain.from_iterable(order), strict=False)]
+    ours = [time * slower for block, is_ours in turns if is_ours for time in block[:width]]
+    theirs = [time for block, is_ours in turns if not is_ours for time in block[:width]]
     return in_turns_verdict(ours, theirs) in DIFFERENT
 
 
@@ -211,6 +248,29 @@ def simulate(series: Sequence[Series], trials: int, seed: int = 1) -> dict[str, 
     return found
 
 
+COSTS = (0.0, 0.005, 0.01, 0.02)
+
+
+def simulate_places(series: Sequence[Series], trials: int, seed: int = 1) -> dict[str, Any]:
+    """Print and return the rates and the power of both orders of turns, by what the first place of a round costs."""
+    long = [one for one in series if min(map(len, one.runs)) >= 2 * BLOCKS]
+    found: dict[str, Any] = {}
+    for name, order in {"ABBA": all_alike, "by lot": by_lot}.items():
+        for cost in COSTS:
+            source = random.Random(seed)  # noqa: S311
+            method = in_place(order, cost)
+            rates = {one.name: sum(method(one, source, 1.0) for _ in range(trials)) for one in long}
+            least = {one.name: power(method, one, source, max(trials // 20, 100)) for one in long}
+            total = sum(rates.values())
+            found[f"{name}, {100 * cost:g} %"] = {
+                "trials": trials * len(long), "alarms": total, "by_series": rates, "power": least,
+            }  # fmt: skip
+            shown = ", ".join(sorted("nothing" if one is None else f"{100 * one:g} %" for one in least.values()))
+            rate = rate_words(total, trials * len(long))
+            print(f"{name}, the first place costs {100 * cost:g} %: {rate}; notices {shown}", flush=True)
+    return found
+
+
 def record(device: str, seconds: float, path: Path) -> int:
     """Take noise on a device: the exit status, 1 if the rule calls more than one in 1,000 different."""
     from ckwatch.bench.event_noise import noise_floor
@@ -249,8 +309,8 @@ def record(device: str, seconds: float, path: Path) -> int:
         for cache in (CacheState.HOT, CacheState.COLD):
             name, own, taken = f"GEMM of {size}³, {cache}", Counter[str](), []
             ran_at: list[list[float]] = []
-            for _ in range(runs):
-                sampler = Sampler(runtime, each, flush, lambda _stage, _contestant: None)
+            for number in range(runs):
+                sampler = Sampler(runtime, each, flush, lambda _stage, _contestant: None, lots=_lots(number))
                 warm = sampler.warm_up(runners, cache)
                 mine, other = sampler.sample(runners, cache, warm.clock_mhz)
                 ours, theirs = ([*_blocks(one.times_us, one.blocks)] for one in (mine, other))
@@ -259,10 +319,10 @@ def record(device: str, seconds: float, path: Path) -> int:
                         [time for block in side[at : at + BLOCKS] for time in block] for side in (ours, theirs)
                     )
                     own[in_turns_verdict(first, second, floor_us).value] += 1
-                taken.append(_in_order(ours, theirs)[:KEPT_BLOCKS])
+                taken.append(_in_order(ours, theirs, number)[:KEPT_BLOCKS])
                 if mine.clocks_mhz and other.clocks_mhz:
-                    clocks = ([*_blocks(one.clocks_mhz, one.blocks)] for one in (mine, other))
-                    ran_at.append([block[0] for block in _in_order(*clocks)[:KEPT_BLOCKS]])
+                    clocks = [[*_blocks(one.clocks_mhz, one.blocks)] for one in (mine, other)]
+                    ran_at.append([block[0] for block in _in_order(clocks[0], clocks[1], number)[:KEPT_BLOCKS]])
             verdicts += own
             by_series[name] = dict(own)
             runs_ns = [[[round(1e3 * one) for one in block] for block in run] for run in taken]
@@ -283,11 +343,16 @@ def _blocks(times_us: Sequence[float], blocks: int) -> list[Sequence[float]]:
     return [times_us[begin:end] for begin, end in pairwise(edges)]
 
 
-def _in_order(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
-    """Blocks in the order ABBA in which they were taken, of each some samples that lie evenly in it."""
+def _lots(run: int) -> random.Random:
+    return random.Random(run)  # noqa: S311  # known, to tell the order of blocks from
+
+
+def _in_order(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]], run: int) -> list[tuple[float, ...]]:
+    """Blocks in the order in which they were taken, of each some samples that lie evenly in it."""
     mine, other, found = iter(ours), iter(theirs), []
-    for at in range(2 * min(len(ours), len(theirs))):
-        block = next(mine if at % 4 in (0, 3) else other)
+    turns = chain.from_iterable(by_lot(_lots(run)))
+    for is_ours in islice(turns, 2 * min(len(ours), len(theirs))):
+        block = next(mine if is_ours else other)
         found.append(tuple(block[len(block) * part // KEPT] for part in range(min(KEPT, len(block)))))
     return found
 
@@ -309,10 +374,12 @@ def main() -> int:
     found = simulate(series, options.trials)
     print("with three times the noise")
     loud = simulate([louder(one, 3.0) for one in series], options.trials)
-    (RESULTS / "false_alarms.json").write_text(
-        json.dumps({"machine": machine(), "recorded": found, "three times the noise": loud}, indent=1) + "\n"
-    )
-    both = [one["ckwatch, in turns"] for one in (found, loud)]
+    print("blocks in their places")
+    places = simulate_places(series, options.trials)
+    content = {"machine": machine(), "recorded": found, "three times the noise": loud, "in their places": places}
+    (RESULTS / "false_alarms.json").write_text(json.dumps(content, indent=1) + "\n")
+    both = [found["ckwatch, in turns"], loud["ckwatch, in turns"]]
+    both += [one for name, one in places.items() if name.startswith("by lot")]
     return int(any(one["alarms"] > PROMISED * one["trials"] for one in both))
 
 

@@ -75,4 +75,6 @@ def test_a_commit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = f"instructions per workgroup on {after['shape']}"
     assert [one["worse"] for one in units["longer"]["change"]["figures"] if one["name"] == name] == [True]
     assert units["broken"]["diagnostics"][0]["span"]["path"] == str(root / "scale.kernel.toml")
-    assert units["wrong"]["diagnostics"][0]["code"] == "verify/wrong-result"
+    (wrong,) = units["wrong"]["diagnostics"]
+    assert (wrong["code"], wrong["span"]["path"]) == ("verify/wrong-result", str(root / "templates/scale.hip.j2"))
+    assert TEMPLATE.splitlines()[wrong["span"]["start"]["line"]].strip() == "if (at < n) y[at] = {{ Term }};"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,7 +15,7 @@ from ckwatch.bench.guarded_memory import GuardedBuffer
 from ckwatch.bench.job import Precision
 from ckwatch.bench.report import FailureKind, Samples, StopReason
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
-from ckwatch.bench.sampling import BLOCK_LAUNCHES, PAIRED_BLOCKS, WARM_UP_LIMIT, ContestantRunner, Sampler
+from ckwatch.bench.sampling import BLOCK_LAUNCHES, PAIRED_BLOCKS, WARM_UP_LIMIT, ContestantRunner, Sampler, rounds
 from ckwatch.bench.stats.comparison import SpeedVerdict, compare_interleaved
 from ckwatch.model.roofline import CacheState
 from fakes.fake_runtime import FakeRuntime
@@ -110,11 +112,39 @@ def test_contestants_go_there_and_back() -> None:
     track = Track("a", "b", "c")
     found = track.sample(CacheState.COLD)
     # each has a first block that only tells how long a launch takes; the last was begun and is not needed
-    rounds = track.turns[3:-1]
-    assert "".join(rounds) == "abccba" * (len(rounds) // 6)
-    assert {samples.blocks for samples in found} == {len(rounds) // 3}
+    turns = track.turns[3:-1]
+    taken = ["".join(turns[at : at + 6]) for at in range(0, len(turns), 6)]
+    assert all(sorted(one) == sorted("aabbcc") and one == one[::-1] for one in taken)
+    assert {samples.blocks for samples in found} == {len(turns) // 3}
     assert found[0].blocks >= PAIRED_BLOCKS
     assert {len(samples.times_us) % samples.blocks for samples in found} == {0}
+
+
+def test_each_place_of_a_round_is_as_often_one_contestants_as_the_others() -> None:
+    taken = ["".join(one) for one in itertools.islice(rounds("ab", seeded(1)), 200)]
+    pairs = Counter(zip(taken[::2], taken[1::2], strict=True))
+    assert set(pairs) == {("abba", "baab"), ("baab", "abba")}
+    assert min(pairs.values()) > 30, "lots decide which comes first"
+    firsts = Counter(one[0] for one in itertools.islice(rounds("abc", seeded(1)), 600))
+    assert min(firsts.values()) > 150
+    assert next(rounds("a", seeded(1))) == ("a",)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_what_a_place_in_a_round_costs_is_no_difference(place: int) -> None:
+    """With ABBA all the time one contestant alone had the cost, and of equals every measurement said FAST or SLOW."""
+    for seed in range(8):
+        rng = seeded(seed)
+        track = Track("ours", "theirs")
+        track.sampler.lots = seeded(100 + seed)
+
+        def cost(_cold: bool, track: Track = track, rng: random.Random = rng) -> float:
+            return rng.gauss(100, 0.2) * (1.03 if (len(track.turns) - 3) % 4 == place else 1.0)
+
+        track.runtime.cost_us = cost
+        ours, theirs = track.sample(CacheState.HOT)
+        found = compare_interleaved(ours.times_us, theirs.times_us, ours.blocks)
+        assert found.verdict not in {SpeedVerdict.FAST, SpeedVerdict.SLOW}, seed
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ckwatch.model.roofline import CacheState
+from ckwatch.model.timings import VerdictName
 from ckwatch.model.verification import ProblemOutcome
 from ckwatch.prediction.predict import Prediction
 from ckwatch.wire.analysis import ShapePrediction
-from ckwatch.wire.unit_changes import UnitChange, UnitOutcome, change_summary, unit_change
+from ckwatch.wire.unit_changes import TimedChange, TimedChanges, UnitChange, UnitOutcome, change_summary, unit_change
 from fakes.fake_verifications import problem_of, verification_of
 from helpers.kernel_reports import kernel, loop, report
 
@@ -74,6 +75,50 @@ def test_predicted_times_are_figures() -> None:
     found = unit_change("k/one@gfx942", built(100.0), built(110.0))
     assert [(str(one), one.worse) for one in found.figures] == [
         ("predicted time on big 100.0 µs → 110.0 µs (+10.0 %)", True)
+    ]
+
+
+def timed(*verdicts: str, **fields: Any) -> TimedChanges:
+    """Timings with these verdicts; no figure here was measured."""
+    rows = [
+        TimedChange(
+            shape="big", cache="cold", device="hip:0", verdict=cast("VerdictName", one),
+            ratio={"SLOW": 1.1, "FAST": 0.9}.get(one, 1.0), before_us=10.0, after_us=11.0,
+        )
+        for one in verdicts
+    ]  # fmt: skip
+    return TimedChanges(timings=tuple(rows), **fields)
+
+
+FEWER_WAVES = of(kernel(1))
+
+
+@pytest.mark.parametrize(
+    ("after", "seen", "verdict"),
+    [
+        (built(), timed("SAME"), "same"),
+        (built(), timed("SLOW"), "slower"),
+        (built(), timed("FAST", "SAME", "UNSURE"), "better"),
+        (built(), timed("FAST", "SLOW"), "slower"),
+        (FEWER_WAVES, timed("FAST"), "better"),
+        (FEWER_WAVES, timed("SAME"), "changed"),
+        (FEWER_WAVES, timed("UNSURE"), "worse"),
+        (FEWER_WAVES, timed(why_not="no hip device"), "worse"),
+        (of(kernel(2, vgpr_spills=1)), timed("FAST"), "spills"),
+        (built(), timed("SAME", failure="big on hip:0: it crashed"), "wrong"),
+    ],
+)
+def test_timings_decide_over_what_is_predicted(after: UnitOutcome, seen: TimedChanges, verdict: str) -> None:
+    found = unit_change("k/one@gfx942", of(kernel(2)), after, timed=seen)
+    assert found.verdict == verdict
+    if seen.failure:
+        assert found.reasons == (seen.failure,)
+
+
+def test_timings_that_differ_are_figures() -> None:
+    found = unit_change("k/one@gfx942", built(), built(), timed=timed("SLOW", "SAME"))
+    assert [(str(one), one.worse) for one in found.figures] == [
+        ("time on big, cold cache, hip:0 10.00 µs → 11.00 µs (+10.0 %, SLOW)", True)
     ]
 
 

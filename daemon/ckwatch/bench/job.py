@@ -67,7 +67,7 @@ class Job:
     `device` is `hip:N`, `cuda:N`, `cpu` or `auto`, or a PCI address; `kind` the only kind of device that can run the
     artifacts (`hip`, `cuda`, `cpu`) and `arch` the arch they are made for. Each artifact is also verified on the first
     of the `ragged` problems, whose sizes no tile divides, that it does not refuse. Several contestants take turns
-    (ABBA), so that a change of the clock meets all of them. `seeds` of the inputs: all are verified, the first is
+    (ABBA, BAAB), so that a change of the clock meets all of them. `seeds` of the inputs: all are verified, the first is
     timed. `lease_wait_s`: how long to wait for a device that is in use; `shared`: also measure beside other processes.
     `flush_instructions`: before each launch the instruction caches are flushed, by the probe kernels
     (`ckwatch.bench.probes`), of which `probes` is the artifact's number where they are one. `reference`: the user's

@@ -1,9 +1,11 @@
 """The timing loop: samples of launches, with the contestants taking turns.
 
 A turn is a block of launches of one contestant, put on the stream behind a closed gate, with an event pair around
-each, so that the host's own time is in none of them. Contestants take turns in the order ABBA: whatever drifts affects
-all of them alike. Where the clock can be read, it is read while a block runs; a round with a block at a dropped clock
-is discarded for all.
+each, so that the host's own time is in none of them. Contestants take turns in rounds there and back, ABBA: whatever
+drifts affects all of them alike. After each round comes its mirror, BAAB, and lots decide which of the two is first:
+what a place does to its block, such as the first one's after the host has looked at the samples, it does to all
+contestants alike, too. Where the clock can be read, it is read while a block runs; a round with a block at a dropped
+clock is discarded for all.
 
 Cold: before each event pair at least twice the last-level cache is written. Hot: a block begins with a launch that is
 not counted, so that the caches hold what this contestant's launch leaves. Instruction caches are flushed by a kernel of
@@ -13,11 +15,13 @@ ours before each event pair where that is asked for; else they hold what the lau
 from __future__ import annotations
 
 import itertools
+import random
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ckwatch.bench.guarded_memory import GuardedBuffer
 from ckwatch.bench.job import Precision
@@ -25,6 +29,8 @@ from ckwatch.bench.report import FailureKind, Samples, StopReason
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceEvent, DeviceRuntime, Launch
 from ckwatch.bench.stats.stopping import StoppingRule, is_steady
 from ckwatch.model.roofline import CacheState
+
+T = TypeVar("T")
 
 BLOCK_LAUNCHES = 50
 """At most, so that no stream's queue is ever full behind a closed gate."""
@@ -92,7 +98,8 @@ class Sampler:
 
     `flush` is memory of at least twice the last-level cache; `at(stage, contestant)` gets what is done.
     `flush_instructions` is launched before each launch that is timed, where instruction caches are to be empty.
-    `slowed` counts of all `blocks` those during which the device was slowed down, by the reason.
+    `slowed` counts of all `blocks` those during which the device was slowed down, by the reason. `lots` draws whose
+    turn is first.
     """
 
     runtime: DeviceRuntime
@@ -103,6 +110,7 @@ class Sampler:
     flush_instructions: Launch | None = None
     blocks: int = 0
     slowed: Counter[str] = field(default_factory=Counter)
+    lots: random.Random = field(default_factory=random.Random)
     _events: list[_PendingBlock] = field(default_factory=lambda: [[] for _ in range(AHEAD)])
     _begun: int = 0
     _flushes: int = 0
@@ -118,7 +126,7 @@ class Sampler:
         times: list[float] = []
         settled = False
         launches = self._launches(runners, cache, "warming up")
-        with closing(self._blocks(runners, launches, cache, "warming up")) as blocks:
+        with closing(self._blocks(itertools.cycle(runners), launches, cache, "warming up")) as blocks:
             for runner, block, _ in blocks:
                 if block.clock_mhz is not None:
                     clocks.append(block.clock_mhz)
@@ -141,15 +149,16 @@ class Sampler:
         launches = self._launches(runners, cache, stage)
         series = {id(runner): _Series(runner, StoppingRule(self.precision)) for runner in runners}
         floor = self.precision.clock_floor * clock_mhz if clock_mhz else 0.0
-        # With several contestants a round is there and back; a half would leave a pair without its mirror.
-        turns = list(runners) if len(runners) == 1 else [*runners, *reversed(runners)]
+        turns = itertools.chain.from_iterable(rounds(runners, self.lots))
+        # a half of a round would leave a pair without its mirror
+        length = 1 if len(runners) == 1 else 2 * len(runners)
         ended: list[tuple[_Series, _Block]] = []
         with closing(self._blocks(turns, launches, cache, stage)) as blocks:
             for runner, block, took_s in blocks:
                 one = series[id(runner)]
                 one.elapsed_s += took_s
                 ended.append((one, block))
-                if len(ended) == len(turns):
+                if len(ended) == length:
                     _take_round(ended, floor)
                     ended.clear()
                     if self._enough(list(series.values())):
@@ -196,17 +205,17 @@ class Sampler:
         return all(one.stop is not None for one in series)
 
     def _blocks(
-        self, turns: Sequence[ContestantRunner], launches: int, cache: CacheState, stage: str
+        self, turns: Iterable[ContestantRunner], launches: int, cache: CacheState, stage: str
     ) -> Generator[tuple[ContestantRunner, _Block, float]]:
-        """Blocks in these turns again and again, with the host's seconds since the one before; none is left on the
-        stream when this is closed.
+        """Blocks in these endless turns, with the host's seconds since the one before; none is left on the stream when
+        this is closed.
 
         The next block is on the stream before the last one ends: a device that has to wait gets faster.
         """
         begun: list[tuple[ContestantRunner, _PendingBlock]] = []
         last_s = self.clock()
         try:
-            for runner in itertools.cycle(turns):
+            for runner in turns:
                 self.at(stage, runner.name)
                 begun.append((runner, self._begin(runner, launches, cold=cache is CacheState.COLD)))
                 if len(begun) < AHEAD:
@@ -261,6 +270,16 @@ class Sampler:
         self._flushes += 1
         value = _FLUSH_VALUES[self._flushes % len(_FLUSH_VALUES)]
         self.runtime.fill(self.flush.address, value, self.flush.size_bytes)
+
+
+def rounds(contestants: Sequence[T], lots: random.Random) -> Iterator[tuple[T, ...]]:
+    """Rounds of turns without end: one contestant's alone, else there and back in an order that is drawn, then the
+    other way round. Of two contestants each two rounds are ABBA BAAB or BAAB ABBA."""
+    order = list(contestants)
+    while True:
+        lots.shuffle(order)
+        back = order[::-1]
+        yield from [(*order,)] if len(order) == 1 else [(*order, *back), (*back, *order)]
 
 
 def _take_round(ended: Sequence[tuple[_Series, _Block]], floor: float) -> None:

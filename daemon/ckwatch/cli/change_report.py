@@ -27,12 +27,13 @@ ROOM = 400
 MESSAGE_CHARACTERS = 400
 UNITS_NAMED = 10
 
-PREDICTED = "Times are predictions; nothing was measured."
+PREDICTED = "Predicted times are not measured."
 
 VERDICTS = {
     "broken": ("✗", "red", "no longer compiles", "No longer compile"),
     "wrong": ("✗", "red", "wrong result", "Wrong results"),
     "spills": ("✗", "red", "new spills", "New spills"),
+    "slower": ("↓", "red", "slower", "Slower, measured"),
     "worse": ("↓", "yellow", "worse", "Worse"),
     "unknown": ("?", "yellow", "not known", "Not known"),
     "changed": ("≠", "", "different", "Different"),

@@ -167,7 +167,7 @@ def reports(formats: Iterable[str], **settings: Any) -> Option:
     return several("--report", "FORMAT[=FILE]", what, type=place, **settings)
 
 
-FAILING = ("broken", "wrong", "spills", "worse", "unknown", "changed", "removed")
+FAILING = ("broken", "wrong", "spills", "slower", "worse", "unknown", "changed", "removed")
 
 SHAPE = "a name in the kernel file, or sizes (M=64,N=64,K=128)"
 CODE_FILE = ".hsaco, .so, .o, .pt2 (AOT Inductor), an entry of Triton's cache, or a folder of these"
@@ -491,6 +491,11 @@ BUILDING = (
         flag("--no-verify", "compile and compare only, without the emulator"),
         flag("--no-build", "check only, without a compiler"),
         flag("--profile", "also compare the instructions of a launch, counted on the emulator"),
+        flag("--no-bench", "time nothing, also where there is a device"),
+        value("--page", "DIR", "also write the views of `ckwatch web --export` into DIR", type=Path),
+        value(
+            "--device", "DEVICE", "time on DEVICE, and exit with 2 where it is not there (default: `[bench] device`)"
+        ),
         ARCHS,
         TRUSTED,
         more="Both states are built, into the store and nowhere else; what is the same comes from there. Exit status 1 "

@@ -41,14 +41,26 @@ SWITCH_S = 0.0005
 
 async def run(options: argparse.Namespace) -> int:
     """Serve the page, or export it: 1 when a view could not be exported. Raises CkwatchError without NiceGUI."""
-    if dependency(options, "find_spec", find_spec)("nicegui") is None:
-        raise CkwatchError("the page needs NiceGUI, which is not installed", command_for_extra("web"))
+    require_nicegui(options)
     if options.words and options.export is None:
         raise CkwatchError("patterns choose what --export writes", "the page shows all units, and can filter them")
     if options.traces and options.export is None:
         raise CkwatchError("--traces goes with --export", "on the page, “Trace the compile” does the same for one unit")
     async with asking(options, options.words) as client:
         return await (_serve(client, options) if options.export is None else _export(client, options))
+
+
+def require_nicegui(options: argparse.Namespace) -> None:
+    """Raises CkwatchError where NiceGUI is not installed."""
+    if dependency(options, "find_spec", find_spec)("nicegui") is None:
+        raise CkwatchError("the page needs NiceGUI, which is not installed", command_for_extra("web"))
+
+
+async def export_all(options: argparse.Namespace, folder: Path) -> int:
+    """Write the views of all units into `folder`: 1 when one could not be. Raises CkwatchError."""
+    own = argparse.Namespace(**vars(options) | {"words": (), "export": folder, "traces": False})
+    async with asking(own) as client:
+        return await _export(client, own)
 
 
 async def _serve(client: Client, options: argparse.Namespace) -> int:
@@ -118,7 +130,10 @@ async def _export(client: Client, options: argparse.Namespace) -> int:
     written, failed = await export.export(
         client, options.export, units, chosen=bool(options.words), traces=options.traces
     )
-    print(f"wrote {count(written, 'page')}, which {options.export / 'index.html'} leads to")
+    print(
+        f"wrote {count(written, 'page')}, which {options.export / 'index.html'} leads to",
+        file=sys.stdout if options.command == "web" else sys.stderr,
+    )
     for text in failed:
         print(f"ckwatch: {text}", file=sys.stderr)
     return int(bool(failed))

@@ -65,6 +65,14 @@ class BuiltUnit:
         return None if self.result is None else self.result.headers
 
 
+@dataclass(frozen=True, slots=True)
+class BuiltState:
+    """A unit in one of two states, and the result of its compile."""
+
+    unit: Unit
+    result: CompileFacts
+
+
 class OutcomeBuilds:
     """Builds units with one toolchain, beside the units' phases."""
 

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from anyio import CancelScope, CapacityLimiter, to_thread
 
@@ -41,6 +42,9 @@ from ckwatch.verification.problems import trials_of
 from ckwatch.wire.unit_changes import UnitOutcome
 from ckwatch.workspace.loading import Workspace
 from ckwatch.workspace.trust import require_trusted
+
+if TYPE_CHECKING:  # loads what measures
+    from ckwatch.engine.timed_changes import ChangeTimer
 
 RENDERS_KEPT = 64
 
@@ -108,8 +112,7 @@ async def open_outcomes(
         if build_tools.compiler is not None:
             toolchains = OtherToolchains(build_tools, view_loader, renders, threads)
             builds = OutcomeBuilds(build_tools, toolchains, verifier, build_tools.compiler)
-        workspace = view_loader.workspace(MAIN)
-        yield WorkspaceOutcomes(root, loaded, workspace, build_tools, options, compilers, renders, builds)
+        yield WorkspaceOutcomes(root, loaded, view_loader, build_tools, options, compilers, renders, builds)
     finally:
         with CancelScope(shield=True):
             await build_tools.aclose()
@@ -121,13 +124,24 @@ class WorkspaceOutcomes:
 
     root: Path
     loaded: LoadedWorkspace
-    workspace: Workspace
+    view_loader: ViewLoader
     tools: BuildTools
     _options: ViewOverrides
     _compilers: CapacityLimiter
     _renders: RenderHandler
     _builds: OutcomeBuilds | None
     _rendered: OrderedDict[str, RenderOutcome] = field(default_factory=OrderedDict, init=False)
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace as it was loaded."""
+        return self.view_loader.workspace(MAIN)
+
+    def timer(self, device: str | None) -> ChangeTimer:
+        """A timer of its units against those of another state, on `device` or as `[bench]` says."""
+        from ckwatch.engine.timed_changes import ChangeTimer  # most runs time nothing
+
+        return ChangeTimer.of(self.root, self.view_loader, self.tools, device)
 
     @cached_property
     def units(self) -> Mapping[str, Unit]:
@@ -154,6 +168,16 @@ class WorkspaceOutcomes:
             raise ToolchainError.of(self.loaded.toolchain_problem or "there is no compiler")
         viewed = ViewedUnit(UnitKey(MAIN, unit.id), unit, {}, self._options)
         return await self._builds.built(viewed, self._compilers, verify=verify, profile=profile, on_stage=on_stage)
+
+    async def placed(self, unit: Unit, built: BuiltUnit) -> BuiltUnit:
+        """The same with the lines of what its verification has found, which may take a compile of the device code."""
+        found, text = built.outcome.verification, await self._text(unit)
+        if found is None or not found.findings or built.result is None or text is None:
+            return built
+        from ckwatch.engine.queries.listings import placed_once  # most runs find nothing
+
+        found = await placed_once(found, unit, text, self.workspace, built.result, self.tools)
+        return replace(built, outcome=built.outcome.model_copy(update={"verification": found}))
 
     async def checked(self, unit: Unit) -> BuiltUnit:
         """The outcome of a unit without a compiler."""

@@ -1,4 +1,4 @@
-"""Differences between two states of units: two toolchains, or two commits. Times are predictions, never measured."""
+"""Differences between two states of units: two toolchains, or two commits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from ckwatch.codeobject.report import CodeObjectReport, KernelReport, main_kerne
 from ckwatch.codeobject.report_diff import FIGURES, FigureChange, compare_kernels
 from ckwatch.model.amounts import change, digits, time_of
 from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.timings import VerdictName
 from ckwatch.model.verification import Verification, VerificationOutcome
 from ckwatch.wire.analysis import ShapePrediction
 from ckwatch.wire.schema import Value
 
 PREDICTED_SAME = 0.01
 """Predicted times that differ by less count as equal."""
+
+MEASURED = "time on "
+"""Beginning of names of figures that were measured."""
 
 DECISIVE = ("spilled", "scratch", "occupancy", "predicted time")
 """Beginnings of names of figures that make a unit worse or better. Others matter by what they do to these."""
@@ -44,6 +48,7 @@ class ChangeVerdict(StrEnum):
     BROKEN = "broken"
     WRONG = "wrong"
     SPILLS = "spills"
+    SLOWER = "slower"
     WORSE = "worse"
     UNKNOWN = "unknown"
     CHANGED = "changed"
@@ -112,10 +117,33 @@ class UnitOutcome(Value):
         return self.verification is not None and self.verification.outcome is VerificationOutcome.FAILED
 
 
+class TimedChange(Value):
+    """Both states in turns on one shape of a device, with one cache state: medians, how the new one is by the rules of
+    `ckwatch bench`, and `ratio`, its time as a part of the old one's."""
+
+    shape: str
+    cache: str
+    device: str
+    verdict: VerdictName
+    ratio: float
+    before_us: float
+    after_us: float
+
+
+class TimedChanges(Value):
+    """What a device says of both states. `failure`: the new state does not do there what it did before, in a sentence;
+    `why_not`: why there are no `timings`, or not of all shapes."""
+
+    timings: tuple[TimedChange, ...] = ()
+    failure: str = ""
+    why_not: str = ""
+
+
 class UnitChange(Value):
     """A unit before and after. `reasons` for the verdict, as sentences; `figures` of the main kernel that read
-    differently, predicted times among them; `rewrites`: what the unit's text has to say instead, where that is known.
-    `was`: its name before, where that was another."""
+    differently, predicted times and differences of measured ones among them; `rewrites`: what the unit's text has to
+    say instead, where that is known. `was`: its name before, where that was another. `timed`: where timings were asked
+    for, and both states are there and right."""
 
     unit: str
     verdict: ChangeVerdict
@@ -125,6 +153,7 @@ class UnitChange(Value):
     after: UnitOutcome
     rewrites: tuple[str, ...] = ()
     was: str = ""
+    timed: TimedChanges | None = None
 
 
 class SummedFigure(Value):
@@ -167,11 +196,17 @@ class UpgradeLine(Value):
 
 
 def unit_change(
-    unit: str, before: UnitOutcome, after: UnitOutcome, rewrites: Sequence[str] = (), *, was: str = ""
+    unit: str,
+    before: UnitOutcome,
+    after: UnitOutcome,
+    rewrites: Sequence[str] = (),
+    *,
+    was: str = "",
+    timed: TimedChanges | None = None,
 ) -> UnitChange:
     """Compare two states of a unit."""
-    figures = _figures(before, after)
-    verdict, reasons = _verdict(before, after, figures)
+    figures = (*_measured(timed), *_figures(before, after))
+    verdict, reasons = _verdict(before, after, figures, timed)
     return UnitChange(
         unit=unit,
         verdict=verdict,
@@ -181,7 +216,17 @@ def unit_change(
         after=after,
         rewrites=tuple(rewrites),
         was=was,
+        timed=timed,
     )
+
+
+def _measured(timed: TimedChanges | None) -> Iterator[FigureChange]:
+    """The timings that are different."""
+    for one in () if timed is None else timed.timings:
+        if one.verdict in ("FAST", "SLOW"):
+            name = f"{MEASURED}{one.shape}, {one.cache} cache, {one.device}"
+            now = f"{time_of(one.after_us)} ({change(one.ratio)}, {one.verdict})"
+            yield FigureChange(name=name, before=time_of(one.before_us), now=now, worse=one.verdict == "SLOW")
 
 
 def _figures(before: UnitOutcome, after: UnitOutcome) -> tuple[FigureChange, ...]:
@@ -218,7 +263,7 @@ def _predicted(before: UnitOutcome, after: UnitOutcome) -> Mapping[str, tuple[fl
 
 
 def _verdict(
-    before: UnitOutcome, after: UnitOutcome, figures: Sequence[FigureChange]
+    before: UnitOutcome, after: UnitOutcome, figures: Sequence[FigureChange], timed: TimedChanges | None
 ) -> tuple[ChangeVerdict, list[str]]:
     outcomes = (before.outcome, after.outcome)
     if "faulted" in outcomes:
@@ -229,6 +274,8 @@ def _verdict(
         return _unbuilt(before, after)
     if after.is_wrong and not before.is_wrong and after.verification is not None:
         return ChangeVerdict.WRONG, [after.verification.summary]
+    if timed is not None and timed.failure:
+        return ChangeVerdict.WRONG, [timed.failure]
     if after.spills > before.spills:
         return ChangeVerdict.SPILLS, [f"{before.spills} → {after.spills} registers spilled"]
     if before.is_wrong and not after.is_wrong and after.verification is not None:
@@ -240,7 +287,12 @@ def _verdict(
     both_wrong = (
         [f"wrong before and after: {after.verification.summary}"] if after.verification and after.is_wrong else []
     )
-    directions = {one.worse for one in figures if one.worse is not None and one.name.startswith(DECISIVE)}
+    measured = {one.worse for one in figures if one.name.startswith(MEASURED)}
+    if True in measured:
+        return ChangeVerdict.SLOWER, both_wrong
+    settled = timed is not None and timed.timings and all(one.verdict != "UNSURE" for one in timed.timings)
+    static = {one.worse for one in figures if one.worse is not None and one.name.startswith(DECISIVE)}
+    directions = measured or (set[bool | None]() if settled else static)
     if len(directions) == 1:
         return ChangeVerdict.WORSE if True in directions else ChangeVerdict.BETTER, both_wrong
     return ChangeVerdict.CHANGED if figures else ChangeVerdict.SAME, both_wrong

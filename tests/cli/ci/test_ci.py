@@ -4,7 +4,7 @@ made up."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -12,10 +12,23 @@ from typing import Any, cast
 import pytest
 
 from benches.daemon_bench import TEMPLATE, Bench, BenchToolchain
+from ckwatch.bench.job import Job
+from ckwatch.bench.report import (
+    BenchmarkFailure,
+    BenchmarkReport,
+    ContestantResult,
+    Devices,
+    FailureKind,
+    Samples,
+)
 from ckwatch.cli import main
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.engine import timed_changes
+from ckwatch.engine.handlers import measure as measuring
 from ckwatch.engine.workspace_outcomes import OutcomeTools
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.verification import ProblemOutcome
 from ckwatch.workspace.trust import trust
 from fakes.fake_verifications import problem_of, verification_of
@@ -280,3 +293,118 @@ def test_without_a_compiler(repository: Repository) -> None:
     repository.tools = OutcomeTools(environment={}, find_toolchain=find, emulate=repository.bench.emulator)
     assert "there is no ROCm" in repository.run(status=2)
     assert repository.verdicts() == {}
+
+
+HIP = DeviceFacts(name="hip:0", description="test data", arch="gfx942", pci="0000:c1:00.0")
+
+
+class Worker:
+    """Takes the place of processes that measure: `slower` is what the new state's times are multiplied with, or why
+    it fails. No figure here was measured."""
+
+    def __init__(self, slower: float | BenchmarkFailure = 1.0) -> None:
+        self.slower = slower
+        self.jobs: list[Job] = []
+
+    async def find_devices(self, _start: object) -> Devices:
+        return Devices(devices=(HIP,))
+
+    async def measure(self, job: Job, artifacts: Sequence[bytes], *_: object, **__: object) -> Any:
+        self.jobs.append(job)
+        assert len(set(artifacts)) == 2
+        if isinstance(self.slower, BenchmarkFailure):
+            return self.slower
+        factors = dict(zip((one.name for one in job.contestants), (1.0, self.slower), strict=True))
+        measured = [
+            ContestantResult(
+                contestant=name,
+                samples=tuple(
+                    Samples(cache=cache, times_us=tuple(100 * factor + at % 7 / 50 for at in range(240)), blocks=24)
+                    for cache in job.caches
+                ),
+            )
+            for name, factor in factors.items()
+        ]
+        return BenchmarkReport(device=HIP, measured=tuple(measured))
+
+
+def _content(products: dict[str, str], load: Callable[[Path], bytes]) -> bytes:
+    """What the script that compiles has written, which has no code."""
+    return load(Path(products[ProductKind.SHARED_OBJECT.value]))
+
+
+@pytest.fixture
+def timed_repository(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """A workspace whose units have a shape, and a worker of its own for the device."""
+    monkeypatch.setattr(timed_changes, "measured_code", _content)
+    repository.bench.write("ckwatch.toml", (repository.root / "ckwatch.toml").read_text() + '[bench]\nworker = ["w"]\n')
+    kernel = repository.root / "k.kernel.toml"
+    repository.bench.write("k.kernel.toml", kernel.read_text() + '[[shape]]\nname = "a"\nM = 8\nN = 8\nK = 8\n')
+    repository.commit()
+    trust(repository.root)  # a worker is a command
+    repository.edit("templates/k.hip.j2", "int tile = {{ Tile }};", "int tile = {{ Tile + (10 if Tile == 1 else 0) }};")
+    return repository
+
+
+@pytest.mark.parametrize(
+    ("slower", "verdict", "rows"),
+    [
+        (1.05, "slower", ["SLOW", "SLOW"]),
+        (1.0, "same", ["SAME", "SAME"]),
+        (BenchmarkFailure(kind=FailureKind.WRONG, message="C is wrong", contestant=ONE), "wrong", []),
+        (BenchmarkFailure(kind=FailureKind.WRONG, message="C is wrong", contestant="before"), "same", []),
+        (BenchmarkFailure(kind=FailureKind.BUSY, message="it is in use"), "same", []),
+    ],
+)
+def test_both_states_are_timed_in_turns_where_there_is_a_device(
+    timed_repository: Repository,
+    monkeypatch: pytest.MonkeyPatch,
+    slower: float | BenchmarkFailure,
+    verdict: str,
+    rows: list[str],
+) -> None:
+    worker = Worker(slower)
+    monkeypatch.setattr(measuring, "find_devices", worker.find_devices)
+    monkeypatch.setattr(measuring, "measure", worker.measure)
+    found = timed_repository.report(status=int(verdict == "wrong"))
+    (unit,) = found["units"]
+    assert unit["change"]["verdict"] == verdict
+    assert [one["verdict"] for one in unit["change"]["timed"]["timings"]] == rows
+    (job,) = worker.jobs
+    assert [one.name for one in job.contestants] == ["before", ONE]
+    assert found["notes"] == ([] if rows or verdict == "wrong" else [f"1 unit not timed: {why_not(slower)}"])
+
+
+def why_not(failure: float | BenchmarkFailure) -> str:
+    """The reason of a failure that is none of the new state."""
+    assert isinstance(failure, BenchmarkFailure)
+    return f"{'at the base, ' if failure.contestant else ''}a on hip:0: {failure.message}"
+
+
+def test_what_is_slower_is_a_warning_or_fails(
+    timed_repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    worker = Worker(1.05)
+    monkeypatch.setattr(measuring, "find_devices", worker.find_devices)
+    monkeypatch.setattr(measuring, "measure", worker.measure)
+    shown = timed_repository.run(
+        "--fail-on", "slower", "--report", "text", "--report", f"github={tmp_path}/gh", status=1
+    )
+    assert "timed in turns on hip:0: 2 comparisons, 2 SLOW\n" in shown
+    assert f"↓ {ONE}  slower: time on a, cold cache, hip:0 100.1 µs → 105.1 µs (+5.0 %, SLOW)" in shown
+    assert "::error file=k.kernel.toml,line=" in (tmp_path / "gh").read_text()
+    assert timed_repository.report("--no-bench")["units"][0]["change"]["timed"] is None
+    assert len(worker.jobs) == 1
+
+
+def test_why_nothing_is_timed_is_said_in_a_line(timed_repository: Repository) -> None:
+    notes = [line for line in timed_repository.run().splitlines() if line.startswith("note: ")]
+    assert len(notes) == 1
+    assert notes[0].startswith("note: 1 unit not timed: ")
+    assert timed_repository.report("--device", "hip:0", status=2)["exit_status"] == 2
+
+
+def test_a_page_needs_its_extra_before_anything_is_built(repository: Repository, tmp_path: Path) -> None:
+    given = ["ci", "-C", str(repository.root), "--page", str(tmp_path / "page")]
+    assert main(given, outcome_tools=repository.tools, find_spec=lambda _name: None) == 2
+    assert not repository.bench.runs

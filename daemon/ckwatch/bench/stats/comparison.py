@@ -4,10 +4,12 @@ Two measurements taken apart are compared by their intervals [minimum, third qua
 does: only intervals that do not touch, by a threshold, decide. What drifted between the two is then part of the
 difference, so that a small one is not proof: `close` asks for another measurement in which both take turns.
 
-Those are compared by pairs. In the order ABBA ABBA … each block of A has a neighbour of B; a clock that drifts at an
+Those are compared by pairs. In a round ABBA each block of A has a neighbour of B; a clock that drifts at an
 even rate makes A look slower in one pair of four blocks by as much as it makes B in the other, so that their mean is
 free of it. What is left is a handful of independent ratios, whose centre and interval are those of Wilcoxon's signed
-rank test (Hodges and Lehmann's estimate), since a stall may hit a whole block.
+rank test (Hodges and Lehmann's estimate), since a stall may hit a whole block. What a place in a round does is in them
+with either sign, as often as with the other, since half of the rounds are BAAB, which ones by lot
+(`ckwatch.bench.sampling.rounds`): of equals the test's signs are as random as it takes them to be.
 
 Both have a noise floor (`ckwatch.bench.stats.noise_floor`): no difference below it is FAST or SLOW. And of measurements
 that were taken apart at different clocks, none that the clocks alone explain.
@@ -98,7 +100,7 @@ def compare_interleaved(
     threshold: float = THRESHOLD,
     floor_us: float = 0.0,
 ) -> SpeedComparison:
-    """Compare times that were taken in turns: `blocks` blocks of each, in the order ABBA ABBA ….
+    """Compare times that were taken in turns: `blocks` blocks of each, in rounds ABBA and BAAB.
 
     Each series is its blocks one after the other, of equal length as far as that goes; the n-th block of ours is paired
     with the n-th of theirs. At least 22 blocks are needed to decide anything; 24 of 10 samples tell 2 % at 1 % noise.
@@ -113,7 +115,7 @@ def compare_interleaved(
         math.log(_ratio(mine, other))
         for mine, other in zip(_block_medians(ours, blocks), _block_medians(theirs, blocks), strict=True)
     ]
-    # two pairs are ABBA; a pair that is left over has the drift in it
+    # two pairs are a round; a pair that is left over has the drift in it
     pairs = [(first + second) / 2 for first, second in zip(logs[::2], logs[1::2], strict=False)]
     low, centre, high = centre_and_interval(pairs if len(pairs) > 1 else logs)
     least, _, most = centre_and_interval(pairs if len(pairs) > 1 else logs, NORMAL_999)

@@ -13,7 +13,7 @@ from pathlib import Path
 from anyio import CapacityLimiter, TemporaryDirectory, to_thread
 
 from ckwatch.cli.ci.affected import AffectedSearch, Touched
-from ckwatch.cli.ci.comparison import FAIL_ON, BaseTree, BothStates, all_diagnostics, new_errors
+from ckwatch.cli.ci.comparison import FAIL_ON, BaseTree, BothStates, all_diagnostics, new_errors, untimed
 from ckwatch.cli.ci.formats import formatted
 from ckwatch.cli.ci.report import CiReport, Revision
 from ckwatch.cli.ci.repository import Differences, Repository
@@ -24,6 +24,7 @@ from ckwatch.cli.reports import places
 from ckwatch.cli.session import known_archs
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
+from ckwatch.cli.web import export_all, require_nicegui
 from ckwatch.engine.workspace_outcomes import OutcomeTools, WorkspaceOutcomes, open_outcomes
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.wire.unit_changes import ChangeVerdict, change_summary
@@ -33,6 +34,8 @@ from ckwatch.workspace.discovery import FILE_NAME, find_workspace, working_folde
 async def run(options: argparse.Namespace) -> int:
     """Compare units: 1 if one of them gets worse as `--fail-on` says, or a file has a new mistake, 2 if one cannot be
     compared here."""
+    if options.page is not None:
+        require_nicegui(options)
     root, words = await to_thread.run_sync(_workspace, options)
     await to_thread.run_sync(lambda: require_trust(root, options))
     output = Output(options, root)
@@ -49,6 +52,10 @@ async def run(options: argparse.Namespace) -> int:
         print_report(output, report)
     else:
         sys.stdout.write(formatted(report, shown, output.read_line))
+    if options.page is not None:
+        sys.stdout.flush()
+        if await export_all(options, options.page):
+            return report.exit_status or 2
     return report.exit_status
 
 
@@ -139,12 +146,17 @@ class _Run:
                 build=not options.no_build,
                 verify=not options.no_verify,
                 profile=options.profile,
+                bench=not options.no_bench,
+                device=options.device,
             )
             units = await comparison.compared(affected, self._show)
+            reasons = untimed(units)
+            self._notes += reasons
             mistakes = new_errors(now, then, places)
             seen = touched.files | {one.span.path for one in mistakes}
             own = [one for one in now.loaded.diagnostics if one in mistakes or one.span.path in seen]
             faulted = any("faulted" in (one.change.before.outcome, one.change.after.outcome) for one in units)
+            faulted |= bool(options.device and reasons)
             return CiReport(
                 workspace=str(self._root),
                 repository=repository.root,

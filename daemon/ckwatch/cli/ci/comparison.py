@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -13,13 +15,14 @@ from ckwatch.checks.verification_diagnostics import diagnostics_once
 from ckwatch.cli.change_report import VERDICTS, what_changed
 from ckwatch.cli.ci.affected import Affected
 from ckwatch.cli.ci.report import CiUnit, Presence
+from ckwatch.engine.outcomes import BuiltState, BuiltUnit
+from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.text import Span
-from ckwatch.wire.unit_changes import ChangeVerdict, UnitChange, UnitOutcome, unit_change
+from ckwatch.wire.unit_changes import ChangeVerdict, TimedChanges, UnitChange, UnitOutcome, unit_change
 
 if TYPE_CHECKING:
-    from ckwatch.engine.outcomes import BuiltUnit
     from ckwatch.engine.workspace_outcomes import WorkspaceOutcomes
     from ckwatch.model.kernels import Unit
 
@@ -29,7 +32,7 @@ ABSENT = UnitOutcome(outcome="absent")
 
 OnProgress = Callable[[str], None]
 
-NOTED = {ChangeVerdict.WORSE: Severity.WARNING, ChangeVerdict.UNKNOWN: Severity.WARNING}
+NOTED = dict.fromkeys((ChangeVerdict.SLOWER, ChangeVerdict.WORSE, ChangeVerdict.UNKNOWN), Severity.WARNING)
 """Severities of verdicts that do not fail the run and are shown at a place."""
 
 SOURCES = {ChangeVerdict.WRONG: Source.VERIFY, ChangeVerdict.UNKNOWN: Source.HOST, ChangeVerdict.BROKEN: Source.HOST}
@@ -70,9 +73,21 @@ class BaseTree:
         return replace(span, path=self.shown(span.path))
 
 
+@dataclass(frozen=True, slots=True)
+class _Outcomes:
+    """Both states of a unit, and the diagnostics of its present one."""
+
+    before: UnitOutcome
+    after: UnitOutcome
+    own: tuple[Diagnostic, ...]
+    states: tuple[BuiltState, BuiltState] | None = None
+    """Those before and now, where both are to be timed."""
+
+
 @dataclass(eq=False)
 class BothStates:
-    """Builds both states of affected units. With `build` False they are checked without a compiler."""
+    """Builds both states of affected units. With `build` False they are checked without a compiler; with `bench` those
+    that are right are timed when all are built, on `device` where it is given."""
 
     now: WorkspaceOutcomes
     base: WorkspaceOutcomes | None
@@ -81,41 +96,62 @@ class BothStates:
     build: bool = True
     verify: bool = True
     profile: bool = False
+    bench: bool = True
+    device: str | None = None
 
     async def compared(self, affected: Sequence[Affected], on_progress: OnProgress) -> list[CiUnit]:
         """The units with their verdicts, in the order of `affected`."""
-        found: dict[int, CiUnit] = {}
+        found: dict[int, _Outcomes] = {}
 
-        async def compare(at: int, one: Affected) -> None:
-            found[at] = await self._compared(
+        async def build(at: int, one: Affected) -> None:
+            found[at] = await self._outcomes(
                 one, lambda stage: on_progress(f"{len(found)} of {len(affected)}  {stage}")
             )
 
         async with plain_errors(), anyio.create_task_group() as tasks:
             for at, one in enumerate(affected):
-                tasks.start_soon(compare, at, one)
-        return [found[at] for at in sorted(found)]
+                tasks.start_soon(build, at, one)
+        timed = await self._timed(found, on_progress)
+        return [self._unit(affected[at], found[at], timed.get(at)) for at in sorted(found)]
 
-    async def _compared(self, one: Affected, on_stage: OnProgress) -> CiUnit:
-        after, own = ABSENT, tuple[Diagnostic, ...]()
+    async def _outcomes(self, one: Affected, on_stage: OnProgress) -> _Outcomes:
+        after, before = BuiltUnit(ABSENT), BuiltUnit(ABSENT)
         if one.now is not None:
-            after, own = await self._outcome(self.now, one.now, on_stage)
-        before = after if one.is_same else ABSENT
-        if one.before is not None and self.base is not None and not one.is_same:
-            before, _ = await self._outcome(self.base, one.before, on_stage)
-        if one.before is None and one.now is not None:
-            before = _left_out(self.base, one.now, self.tree.root, self.tree.tree)
+            after = await self._outcome(self.now, one.now, on_stage)
+        if one.is_same:
+            before = after
+        elif one.before is not None and self.base is not None:
+            before = await self._outcome(self.base, one.before, on_stage)
+        elif one.before is None and one.now is not None:
+            before = BuiltUnit(_left_out(self.base, one.now, self.tree.root, self.tree.tree))
         if one.now is None and one.before is not None:
-            after = _left_out(self.now, one.before, self.tree.tree, self.tree.root)
-        was = one.before.id if one.before is not None and one.before.id != one.id else ""
-        return self._unit(one, unit_change(one.id, self.tree.outcome(before), after, was=was), own)
+            after = BuiltUnit(_left_out(self.now, one.before, self.tree.tree, self.tree.root))
+        states = None
+        if self.bench and not one.is_same:
+            states = _both_right((one.before, before), (one.now, after))
+        return _Outcomes(self.tree.outcome(before.outcome), after.outcome, after.diagnostics, states)
 
-    async def _outcome(
-        self, side: WorkspaceOutcomes, unit: Unit, on_stage: OnProgress
-    ) -> tuple[UnitOutcome, tuple[Diagnostic, ...]]:
+    async def _timed(self, found: Mapping[int, _Outcomes], on_progress: OnProgress) -> dict[int, TimedChanges]:
+        """Timings of units, one after the other, when nothing else runs."""
+        timed: dict[int, TimedChanges] = {}
+        wanted = {at: one.states for at, one in sorted(found.items()) if one.states}
+        timer = self.now.timer(self.device) if wanted else None
+        for at, (before, after) in wanted.items():
+            assert timer is not None  # noqa: S101  # there is one to be timed
+            on_stage = partial(_timing, on_progress, after.unit.id)
+            on_stage("")
+            try:
+                known = await timer.timed(before, after, on_stage)
+            except CkwatchError as error:
+                known = TimedChanges(why_not=str(error))
+            if known is not None:
+                timed[at] = known
+        return timed
+
+    async def _outcome(self, side: WorkspaceOutcomes, unit: Unit, on_stage: OnProgress) -> BuiltUnit:
         which = "" if side is self.now else " at the base"
         try:
-            built: BuiltUnit = (
+            built = (
                 await side.built(
                     unit,
                     verify=self.verify,
@@ -125,24 +161,28 @@ class BothStates:
                 if self.build
                 else await side.checked(unit)
             )
+            if side is self.now:
+                built = await side.placed(unit, built)
         except CkwatchError as error:
-            return UnitOutcome(outcome="faulted", problem=str(error)), ()
-        found = built.diagnostics
+            return BuiltUnit(UnitOutcome(outcome="faulted", problem=str(error)))
         verification = built.outcome.verification
-        if verification is not None:
-            found = (*found, *diagnostics_once(verification, unit.id, unit.instance.span))
-        return built.outcome, found
+        if verification is None:
+            return built
+        found = diagnostics_once(verification, unit.id, unit.instance.span)
+        return replace(built, diagnostics=(*built.diagnostics, *found))
 
-    def _unit(self, one: Affected, change: UnitChange, own: tuple[Diagnostic, ...]) -> CiUnit:
+    def _unit(self, one: Affected, found: _Outcomes, timed: TimedChanges | None) -> CiUnit:
+        was = one.before.id if one.before is not None and one.before.id != one.id else ""
+        change = unit_change(one.id, found.before, found.after, was=was, timed=timed)
         unit = one.now or one.before
         assert unit is not None  # noqa: S101  # it exists on one side
         place = unit.instance.span
         if one.now is None:
             place = replace(place, path=self.tree.shown(place.path))
         fails = change.verdict in self.fail_on
-        diagnostics = tuple(found for found in own if found.severity in (Severity.ERROR, Severity.WARNING))
+        diagnostics = tuple(one for one in found.own if one.severity in (Severity.ERROR, Severity.WARNING))
         severity = Severity.ERROR if fails else NOTED.get(change.verdict)
-        said = change.after.errors or any(found.severity is Severity.ERROR for found in diagnostics)
+        said = change.after.errors or any(one.severity is Severity.ERROR for one in diagnostics)
         if severity is not None and not said:
             diagnostics = (*diagnostics, _at_unit(change, place, severity))
         presence: Presence = "kept"
@@ -161,6 +201,32 @@ class BothStates:
             diagnostics=diagnostics,
             fails=fails,
         )
+
+
+def _timing(on_progress: OnProgress, unit: str, stage: str) -> None:
+    on_progress(f"timing {unit}  {stage}")
+
+
+def _both_right(
+    *sides: tuple[Unit | None, BuiltUnit],
+) -> tuple[BuiltState, BuiltState] | None:
+    """Both states of a unit, if each was built and nothing is known to be wrong in it."""
+    states = [
+        BuiltState(unit, built.result)
+        for unit, built in sides
+        if unit is not None and built.result and built.outcome.outcome == "built" and not built.outcome.is_wrong
+    ]
+    return (states[0], states[1]) if len(states) == 2 else None
+
+
+def untimed(units: Sequence[CiUnit]) -> list[str]:
+    """Why units were not timed, each reason in a sentence with how many they are."""
+    reasons = Counter(
+        one.change.timed.why_not.partition("\n")[0]
+        for one in units
+        if one.change.timed is not None and one.change.timed.why_not
+    )
+    return [f"{count(number, 'unit')} not timed: {reason}" for reason, number in reasons.items()]
 
 
 def _at_unit(change: UnitChange, place: Span, severity: Severity) -> Diagnostic:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 
 from ckwatch.cli.change_report import change_lines, markdown_report, tally
@@ -30,11 +31,30 @@ def text(report: CiReport) -> str:
 
 def _lines(report: CiReport) -> Iterator[StyledText]:
     yield from change_lines([one.change for one in report.units], report.summary)
+    for line in timing_lines(report):
+        yield StyledText((line, ""))
     for note in report.notes:
         yield StyledText((f"note: {note}", "yellow"))
     yield StyledText((f"base: {report.base}", ""))
     yield StyledText((f"head: {report.head}", ""))
     yield StyledText((summary_line(report), ""))
+
+
+def timing_lines(report: CiReport) -> list[str]:
+    """`timed in turns on hip:0: 8 comparisons, 1 SLOW, 7 SAME`, for each device."""
+    found: dict[str, Counter[str]] = {}
+    for one in report.units:
+        for row in () if one.change.timed is None else one.change.timed.timings:
+            found.setdefault(row.device, Counter())[row.verdict] += 1
+    return [
+        ", ".join(
+            [
+                f"timed in turns on {device}: {count(verdicts.total(), 'comparison')}",
+                *(f"{verdicts[name]} {name}" for name in ("SLOW", "FAST", "SAME", "UNSURE") if verdicts[name]),
+            ]
+        )
+        for device, verdicts in found.items()
+    ]
 
 
 def summary_line(report: CiReport) -> str:
@@ -48,7 +68,8 @@ def summary_line(report: CiReport) -> str:
 
 def markdown(report: CiReport) -> str:
     """Return a report that fits a comment, however many units it has."""
-    facts = [f"base: {report.base}", f"head: {report.head}", summary_line(report), *report.notes]
+    facts = [f"base: {report.base}", f"head: {report.head}", summary_line(report)]
+    facts += [*timing_lines(report), *report.notes]
     changes = [one.change for one in report.units]
     return markdown_report(TITLE, facts, changes, report.summary, root=report.repository)
 

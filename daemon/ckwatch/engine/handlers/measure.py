@@ -128,18 +128,26 @@ def benchmark_key(
 ) -> str:
     """Equal where the same code was measured on the same problem, device and driver, in the same way; for a thread.
 
-    `load` reads a file of the artifact, and what it raises passes. Raises CkwatchError for one that is no object.
+    Raises as `measured_code`.
     """
-    path = products.get(ProductKind.OBJECT.value) or products[ProductKind.SHARED_OBJECT.value]
-    try:
-        code = code_digest(load(Path(path)))
-    except ValueError as error:
-        raise CkwatchError(f"{path} cannot be read: {error}", "build the unit with --force") from error
+    code = measured_code(products, load)
     machine = [device.machine] if device.machine else [*settings.launcher] or [socket.gethostname()]
     place = (device.identity, device.description, device.arch, device.driver, device.runtime)
     instructions = flushes_instructions(settings, device)
     parts = (PROTOCOL, code, asdict(problem), place, machine, settings.caches, settings.threads, instructions)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def measured_code(products: Mapping[str, str], load: LoadProduct) -> str:
+    """The digest of an artifact's code. Blocks; call from a worker thread.
+
+    `load` reads a file of the artifact, and what it raises passes. Raises CkwatchError for one that is no object.
+    """
+    path = products.get(ProductKind.OBJECT.value) or products[ProductKind.SHARED_OBJECT.value]
+    try:
+        return code_digest(load(Path(path)))
+    except ValueError as error:
+        raise CkwatchError(f"{path} cannot be read: {error}", "build the unit with --force") from error
 
 
 def race_settings(settings: BenchSection) -> BenchSection:
@@ -436,9 +444,7 @@ class MeasureRunner:
         ragged = tuple(problem_of(operation, other, arch) for other in ragged_shapes(operation, shape))
         job = job_of(effect.unit, record.problem, device, contestants, settings, ragged, effect.race)
         arrays = await to_thread.run_sync(array_contents, operation)
-        limit_s = self._view_loader.workspace(MAIN).settings.verify.reference_time_limit_s
-        job = replace(job, reference_limit_s=limit_s)
-        job, contents = await self._with_probes(job, [content, *arrays])
+        job, contents = await self._with_probes(self._with_limit(job), [content, *arrays])
         if effect.race is not None and not device.machine:
             return await self._race(job, contents, effect.shape)
         if not device.machine and (racing := self._racing.pop(job.device, None)) is not None:
@@ -560,23 +566,48 @@ class MeasureRunner:
         theirs = await to_thread.run_sync(store.entry, *store_keys(other.artifact_key))
         if theirs is None or theirs.shared_object is None or len(theirs.record.exports) != 1:
             return None
-        try:
-            before = await to_thread.run_sync(self._tools.load_product, theirs.shared_object)
-        except CkwatchError:
-            return None
-        contents = [await to_thread.run_sync(self._tools.load_product, _shared_object(effect)), before]
-        contestants = (
-            Contestant(name=effect.unit.id, artifact=0, symbol=effect.result.symbol),
-            Contestant(name=PREVIOUS_CONTESTANT, artifact=1, symbol=theirs.record.exports[0]),
-        )
+        own = (effect.unit.id, effect.result.symbol, _shared_object(effect))
+        before = (PREVIOUS_CONTESTANT, theirs.record.exports[0], theirs.shared_object)
         settings = self.settings
         if effect.flush_instructions:
             settings = settings.model_copy(update={"instruction_cache": "flush"})
-        job, contents = await self._with_probes(
-            job_of(effect.unit, record.problem, device, contestants, settings), contents
-        )
-        outcome = await self._ask(job, contents, effect.shape, device)
+        try:
+            outcome = await self.in_turns(
+                effect.unit, effect.shape, record.problem, device, (own, before), settings=settings
+            )
+        except CkwatchError:  # the store has lost one of them
+            return None
         return None if isinstance(outcome, BenchmarkFailure) else outcome
+
+    async def in_turns(
+        self,
+        unit: Unit,
+        shape: str,
+        problem: KernelProblem,
+        device: DeviceFacts,
+        artifacts: Sequence[tuple[str, str, Path]],
+        *,
+        settings: BenchSection,
+        ragged: tuple[KernelProblem, ...] = (),
+    ) -> BenchmarkReport | BenchmarkFailure:
+        """Measure artifacts in turns, each its contestant's name, its function and its shared object; they are verified
+        in this order. Nothing is kept in the history.
+
+        Raises CkwatchError, LostArtifactError when the store lost one.
+        """
+        contents = [await to_thread.run_sync(self._tools.load_product, path) for _, _, path in artifacts]
+        contestants = tuple(
+            Contestant(name=name, artifact=at, symbol=symbol) for at, (name, symbol, _) in enumerate(artifacts)
+        )
+        contents += await to_thread.run_sync(array_contents, unit.operation)
+        job, contents = await self._with_probes(
+            self._with_limit(job_of(unit, problem, device, contestants, settings, ragged)), contents
+        )
+        return await self._ask(job, contents, shape, device)
+
+    def _with_limit(self, job: Job) -> Job:
+        limit_s = self._view_loader.workspace(MAIN).settings.verify.reference_time_limit_s
+        return replace(job, reference_limit_s=limit_s)
 
 
 def _shared_object(effect: Measure) -> Path:

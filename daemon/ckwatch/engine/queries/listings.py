@@ -7,6 +7,7 @@ device code. Loaded with the first question for a listing.
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -43,12 +44,14 @@ from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.side_work import SideWork
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.instruction_counts import KernelCounts
+from ckwatch.model.kernels import Unit
 from ckwatch.model.profiles import KernelProfile
 from ckwatch.model.verification import Verification
 from ckwatch.render.outcome import Rendered
 from ckwatch.verification.kernel_profiles import counted_profile
 from ckwatch.verification.places import at_inputs, place_findings
 from ckwatch.wire.analysis import Isa
+from ckwatch.workspace.loading import Workspace
 
 if TYPE_CHECKING:
     from ckwatch.compile.staged_build import StagedCompiler
@@ -86,62 +89,37 @@ class KnownKernel:
 
 
 @dataclass(eq=False)
-class SourceLines:
-    """Finds the source lines of instructions, with one compile at a time: builds come first."""
+class LineCompiles:
+    """Finds the source lines of an artifact's instructions, with one compile at a time where there are no line tables
+    yet: builds come first."""
 
-    _loop: EngineLoop
     _tools: BuildTools
-    _view_loader: ViewLoader
-    _renders: RenderHandler
-    _side_work: SideWork
     _turn: anyio.Lock = field(default_factory=anyio.Lock, init=False)
     _failed: dict[str, str] = field(default_factory=dict, init=False)
 
     async def add(
         self,
         known: KnownKernel,
-        unit: UnitState,
-        result: CompileFacts,
+        unit: Unit,
+        workspace: Workspace,
+        artifact: str,
         code_object: Path,
         *,
-        compile_it: bool,
+        compile_it: bool = True,
         awaited: bool = True,
+        side_work: AbstractContextManager[object] | None = None,
     ) -> str:
-        """Find out where the instructions of a kernel of `result` came from; why that is not known, or "".
+        """Find out where the instructions of a kernel of `artifact` came from, whose text is `known.rendered`; why that
+        is not known, or "". With `compile_it` the device code is compiled when that has not been done.
 
-        With `compile_it` the device code is compiled when that has not been done. Raises nothing of its own.
+        Raises CkwatchError, and OSError or ValueError for an artifact that cannot be read.
         """
-        async with known.lock:
-            try:
-                return await self._add(known, unit, result, code_object, compile_it=compile_it, awaited=awaited)
-            except CkwatchError as error:
-                return f"no source lines: {error.message}"
-            except (OSError, ValueError) as error:
-                return f"no source lines: the artifact cannot be read: {error}"
-
-    async def _add(
-        self,
-        known: KnownKernel,
-        unit: UnitState,
-        result: CompileFacts,
-        code_object: Path,
-        *,
-        compile_it: bool,
-        awaited: bool,
-    ) -> str:
         compiler, store = self._tools.compiler, self._tools.store
-        fresh = unit.present_result is result
-        rendered = await self._rendered(unit, result) if fresh else None
-        if rendered is None:
-            return STALE if known.frames is None else ""
-        known.rendered = rendered
-        if known.frames is not None:
-            return ""
         toolchain = None if compiler is None else compiler.toolchain
         if compiler is None or store is None or toolchain is None or isinstance(toolchain, NvccToolchain):
             return f"no source lines: {self._tools.problem or 'there is no compiler'}"
-        if result.artifact in self._failed:
-            return self._failed[result.artifact]
+        if artifact in self._failed:
+            return self._failed[artifact]
         stored = await to_thread.run_sync(read_entry, code_object.parent)
         beside = stored.product(ProductKind.LINE_TABLES)
         if beside is not None:
@@ -149,9 +127,9 @@ class SourceLines:
             known.frames = await source_lines_of(beside, toolchain, known.function, compiler.roots.expand)
             known.source, known.path = await to_thread.run_sync(lambda: stored.source_text), stored.record.source
             return ""
-        workspace = self._view_loader.workspace(unit.key.scope)
+        assert known.rendered is not None  # noqa: S101  # the caller has set it
         source = await to_thread.run_sync(lambda: stored.source_text)
-        request = compile_request(workspace, unit.unit, rendered, awaited=awaited)
+        request = compile_request(workspace, unit, known.rendered, awaited=awaited)
         request = replace(request, source=source, symbol=stored.record.symbol)
         found = await to_thread.run_sync(find_lined_code, request, toolchain, store)
         if found is not None:
@@ -159,7 +137,7 @@ class SourceLines:
         if not compile_it:
             return NOT_YET
         note = CANCELLED
-        with self._side_work.of(unit.key):
+        with side_work or nullcontext():
             async with self._turn:
                 # Another kernel of the same artifact may have waited here, too.
                 found = await to_thread.run_sync(find_lined_code, request, toolchain, store)
@@ -167,7 +145,7 @@ class SourceLines:
                     return await self._read(known, request, found, toolchain)
                 note = await self._compile(known, request, toolchain, compiler.builder.ladder, store)
         if note == DOES_NOT_COMPILE:
-            self._failed[result.artifact] = note
+            self._failed[artifact] = note
         return note
 
     async def _compile(
@@ -199,6 +177,53 @@ class SourceLines:
         known.frames = await to_thread.run_sync(transfer_call_chains, frames, function, known.function)
         known.source, known.path = request.source, request.language.source_name
         return ""
+
+
+@dataclass(eq=False)
+class SourceLines:
+    """Finds the source lines of the units' present artifacts."""
+
+    _loop: EngineLoop
+    _tools: BuildTools
+    _view_loader: ViewLoader
+    _renders: RenderHandler
+    _side_work: SideWork
+
+    def __post_init__(self) -> None:
+        self._compiles = LineCompiles(self._tools)
+
+    async def add(
+        self,
+        known: KnownKernel,
+        unit: UnitState,
+        result: CompileFacts,
+        code_object: Path,
+        *,
+        compile_it: bool,
+        awaited: bool = True,
+    ) -> str:
+        """Find out where the instructions of a kernel of `result` came from; why that is not known, or "".
+
+        With `compile_it` the device code is compiled when that has not been done. Raises nothing of its own.
+        """
+        async with known.lock:
+            try:
+                fresh = unit.present_result is result
+                rendered = await self._rendered(unit, result) if fresh else None
+                if rendered is None:
+                    return STALE if known.frames is None else ""
+                known.rendered = rendered
+                if known.frames is not None:
+                    return ""
+                workspace = self._view_loader.workspace(unit.key.scope)
+                return await self._compiles.add(
+                    *(known, unit.unit, workspace, result.artifact, code_object),
+                    compile_it=compile_it, awaited=awaited, side_work=self._side_work.of(unit.key),
+                )  # fmt: skip
+            except CkwatchError as error:
+                return f"no source lines: {error.message}"
+            except (OSError, ValueError) as error:
+                return f"no source lines: the artifact cannot be read: {error}"
 
     async def _rendered(self, unit: UnitState, result: CompileFacts) -> Rendered | None:
         """The unit's text, if it still is what the result is of."""
@@ -320,6 +345,24 @@ class IsaListings:
         if len(self._known) > KERNELS_KEPT:
             del self._known[next(iter(self._known))]
         return known
+
+
+async def placed_once(
+    found: Verification, unit: Unit, rendered: Rendered, workspace: Workspace, result: CompileFacts, tools: BuildTools
+) -> Verification:
+    """The verification of an artifact with the lines of its findings in the text that it was made from, as far as they
+    are known, for a run that asks once. Raises nothing of its own."""
+    path, compiler = result.products.get(ProductKind.CODE_OBJECT.value), tools.compiler
+    lines = LineCompiles(tools)
+    if path is not None and compiler is not None and not isinstance(compiler.toolchain, NvccToolchain):
+        for symbol in dict.fromkeys(one.kernel for one in found.findings):
+            try:
+                known = KnownKernel(await disassemble(Path(path), compiler.toolchain, symbol), rendered=rendered)
+                if not await lines.add(known, unit, workspace, result.artifact, Path(path)):
+                    found = await to_thread.run_sync(_with_places, found, symbol, known)
+            except (CkwatchError, OSError, ValueError) as error:
+                log.info("findings of %s stand at its instance: %s", unit.id, error)
+    return at_inputs(found, unit.kernel)
 
 
 def _profiled(known: KnownKernel, kernel: KernelReport, counts: KernelCounts, arch: str) -> KernelProfile:
