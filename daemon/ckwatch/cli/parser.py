@@ -125,6 +125,14 @@ def positive(text: str) -> int:
     return _number(text, 1, math.inf, "a positive integer")
 
 
+def part(text: str) -> float:
+    """A number from 0 to 1, such as `0.02`."""
+    value = float(text) if re.fullmatch(r"\d?\.?\d{1,18}", text, re.ASCII) else math.nan
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a number from 0 to 1")
+    return value
+
+
 def whole(text: str) -> int:
     """An integer that is not negative."""
     return _number(text, 0, math.inf, "a whole number")
@@ -170,6 +178,7 @@ def reports(formats: Iterable[str], **settings: Any) -> Option:
 FAILING = ("broken", "wrong", "spills", "slower", "worse", "unknown", "changed", "removed")
 
 SHAPE = "a name in the kernel file, or sizes (M=64,N=64,K=128)"
+SHAPE_LOG = "a trace of PyTorch's profiler, a log of hipblaslt-bench or rocblas-bench lines, CSV or JSON with M, N, K"
 CODE_FILE = ".hsaco, .so, .o, .pt2 (AOT Inductor), an entry of Triton's cache, or a folder of these"
 UNIT = "KERNEL/INSTANCE@ARCH, or enough of it to name one unit"
 
@@ -560,6 +569,38 @@ BUILDING = (
         more="Searches the instances of the kernel file and the points of its sweeps with `tune = true`, with as few "
         "compiles and measurements as possible. What is found is kept: a run that was ended or killed goes on where it "
         "was. Exit status 1 if there is a shape on which nothing could be timed.",
+    ),
+    command(
+        "dispatch",
+        "Choose among few instances by the sizes of a call, as C++ or Python",
+        ONE_KERNEL,
+        several("--shapes", "LOG", SHAPE_LOG + "; may be repeated (default: the kernel file's shapes)", type=Path),
+        choice("--by", ("predicted", "measured"), "which times decide (default: predicted)", "predicted"),
+        value("--part", "PART", "predict for PART, such as MI300X (default: the fastest)", default=""),
+        value("--device", "DEVICE", "with --by measured: by timings on this device, by name or PCI address"),
+        OF_ARCH,
+        value("--tolerance", "PART", "of the best time, that is given away (default: 0.02)", type=part, default=0.02),
+        value("--top", "N", "only the N shapes that are called most (default: 1000)", type=positive, default=1000),
+        several("--out", "FILE", "write a C++ header (.hpp, .h) or a Python module (.py); may be repeated", type=Path),
+        value("--aiter", "FILE", "write the choices as AITER's tuned CSV", type=Path),
+        value("--hipblaslt", "FILE", "write them as CSV with the columns of hipblaslt-bench", type=Path),
+        *ASKING,
+        more="Takes the fewest instances of the kernel file of which one is within the tolerance on every shape, and "
+        "grows a decision tree of sizes, which is checked on shapes that it has not seen.",
+    ),
+    actions(
+        "shapes",
+        "Take the shapes of GEMMs from logs and traces",
+        command(
+            "import",
+            "Print the shapes of logs, and how often each was called",
+            value("files", "LOG", SHAPE_LOG, nargs="+", type=Path),
+            value("--top", "N", "only the N shapes that are called most", type=positive),
+            value("--csv", "FILE", "write them as a log of M, N, K and count", type=Path),
+            value("--toml", "FILE", "write them as [[shape]] tables of a kernel file", type=Path),
+            JSON,
+            runs="shapes:import_",
+        ),
     ),
     command(
         "history",

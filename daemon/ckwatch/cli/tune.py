@@ -22,6 +22,7 @@ from ckwatch.model.amounts import count, duration
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import specs_of
 from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.kernels import Shape
 from ckwatch.tuning.results import TIMED, EvaluationStatus, TuningRecord
 from ckwatch.tuning.winners import write_file
 
@@ -250,23 +251,29 @@ def write_aiter(path: Path, tuned: TunedKernel, record: TuningRecord, device: De
                 f"AITER has no name for '{best.instance}'",
                 f"it names instances of {known}; `--export FILE.csv` has all",
             )
-        slices = int(shape.runtime.get("kBatch", 1))
-        writer.writerow(
-            {
-                "gfx": tuned.arch.partition(":")[0],
-                "cu_num": "" if part is None else part.compute_units,
-                **{size: shape.sizes[size] for size in ("M", "N", "K")},
-                "q_dtype_w": _dtype_of(problem),
-                "kernelId": -1,
-                "splitK": slices.bit_length() - 1,
-                "us": round(best.median_us, 4),
-                "kernelName": name,
-                "tflops": "" if problem.flops is None else round(problem.flops / best.median_us / 1e6, 2),
-                "bw": round(problem.bytes_moved / best.median_us / 1e3, 2),
-                "errRatio": 0,
-            }
-        )
+        units = None if part is None else part.compute_units
+        writer.writerow(aiter_row(name, tuned.arch, units, shape, problem, best.median_us))
     write_file(path, text.getvalue())
+
+
+def aiter_row(
+    name: str, arch: str, compute_units: int | None, shape: Shape, problem: KernelProblem, time_us: float
+) -> dict[str, object]:
+    """A line of AITER's tuned CSV, by `AITER_COLUMNS`."""
+    slices = int(shape.runtime.get("kBatch", 1))
+    return {
+        "gfx": arch.partition(":")[0],
+        "cu_num": "" if compute_units is None else compute_units,
+        **{size: shape.sizes[size] for size in ("M", "N", "K")},
+        "q_dtype_w": _dtype_of(problem),
+        "kernelId": -1,
+        "splitK": slices.bit_length() - 1,
+        "us": round(time_us, 4),
+        "kernelName": name,
+        "tflops": "" if problem.flops is None else round(problem.flops / time_us / 1e6, 2),
+        "bw": round(problem.bytes_moved / time_us / 1e3, 2),
+        "errRatio": 0,
+    }
 
 
 def _dtype_of(problem: KernelProblem) -> str:

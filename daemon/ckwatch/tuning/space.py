@@ -12,12 +12,13 @@ import random
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.workspace.parameters import Derivation, identity
+from ckwatch.workspace.parameters import Condition, Derivation, identity
 from ckwatch.workspace.product import ConditionFailedError, Product, TooManyCombinationsError
 from ckwatch.workspace.product import Point as Point
 from ckwatch.workspace.sweep import SweepPlan
@@ -32,6 +33,9 @@ LISTED_AT_MOST = 50_000
 DRAWS = 4
 """Random descents among which one is chosen by its weight, where a list would be too long."""
 
+DRAW_STEPS = 2000
+"""Choices of a value until a descent that goes back gives up."""
+
 TRIES = 500
 """Draws that `allowed` may refuse before a small space is walked."""
 
@@ -43,6 +47,9 @@ RARE = 20
 
 MET_AT_MOST = 2000
 """Points that others are made from."""
+
+JUMP = 0.2
+"""How likely an adjacent move takes any value of an axis."""
 
 WALK_STEPS = 20_000
 """Choices of a value until a value is called undecided in the coverage."""
@@ -85,6 +92,13 @@ class Axis:
         if one == other or one < 0 or other < 0 or self.ranks is None:
             return float(one != other)
         return float(abs(self.ranks[one] - self.ranks[other]))
+
+    def step(self, at: int, rng: random.Random) -> int:
+        """The index of a value at most one step away; now and then, and of values without order, any."""
+        if self.ranks is None or rng.random() < JUMP:
+            return rng.randrange(len(self.values))
+        rank = self.ranks[at] + rng.randint(-1, 1)
+        return self.ranks.index(min(max(rank, 0), len(self.values) - 1))
 
 
 class Space(ABC):
@@ -212,6 +226,23 @@ class Space(ABC):
                 return found
         return []
 
+    def adjacent(self, point: Point, rng: random.Random, count: int) -> list[Point]:
+        """Up to `count` distinct allowed points at most one step from `point` on most axes, as annealing moves."""
+        found = (one for one in self._steps_from(point, rng) if one != point and self.is_allowed(one))
+        return list(dict.fromkeys(itertools.islice(found, count)))
+
+    @abstractmethod
+    def _steps_from(self, point: Point, rng: random.Random) -> Iterator[Point]:
+        """Points at most one step from `point` on most axes, at random and not endlessly."""
+
+    def off_centre(self, point: Point) -> float:
+        """How far a point is from the middle of the axes whose values have an order: at most half of their number."""
+        return sum(
+            abs(axis.ranks[at] / (len(axis.values) - 1) - 0.5)
+            for axis, at in zip(self.axes, self.coordinates(point), strict=True)
+            if axis.ranks is not None and at >= 0 and len(axis.values) > 1
+        )
+
     def distance(self, one: Point, other: Point) -> tuple[int, float]:
         """In how many parameters two points differ, and by how many steps in all."""
         steps = [
@@ -222,21 +253,39 @@ class Space(ABC):
 
 
 class ProductSpace(Space):
-    """A product of axes with conditions and derived parameters. A point is the index of its value on each axis."""
+    """A product of axes with conditions and derived parameters. A point is the index of its value on each axis.
+
+    `rules` refuse what `allowed` does, but know the few parameters that each depends on: points are walked and drawn by
+    them, and a reason is still that of `allowed`.
+    """
 
     def __init__(
-        self, product: Product, allowed: Allowed | None = None, *, listed_at_most: int = LISTED_AT_MOST
+        self,
+        product: Product,
+        allowed: Allowed | None = None,
+        *,
+        rules: Sequence[Condition] = (),
+        listed_at_most: int = LISTED_AT_MOST,
     ) -> None:
         super().__init__(allowed)
         self._product = product
+        self._walked = Product(
+            product.axes,
+            product.fixed,
+            [*product.conditions, *(rule for rule in rules if rule.names <= product.names)],
+            product.derived,
+            failing_is_false=True,
+        )
         self._listed_at_most = listed_at_most
         self.axes = tuple(Axis.of(name, values) for name, values in product.axes)
         self._groups: list[_Group] | None = None
 
     @classmethod
-    def of_sweep(cls, sweep: SweepPlan, allowed: Allowed | None = None) -> ProductSpace:
+    def of_sweep(
+        cls, sweep: SweepPlan, allowed: Allowed | None = None, rules: Sequence[Condition] = ()
+    ) -> ProductSpace:
         """The space of a `[[sweep]]`."""
-        return cls(sweep.product(failing_is_false=True), allowed)
+        return cls(sweep.product(failing_is_false=True), allowed, rules=rules)
 
     @property
     def size(self) -> int:
@@ -263,13 +312,13 @@ class ProductSpace(Space):
         return tuple(rng.randrange(len(axis.values)) for axis in self.axes) if self.size else None
 
     def points(self, rng: random.Random | None = None) -> Iterator[Point]:
-        return self._product.walk(None if rng is None else self._shuffled(rng))
+        return self._walked.walk(None if rng is None else self._shuffled(rng))
 
     def points_with(self, parameter: str, value: ParameterValue, rng: random.Random) -> Iterator[Point]:
         shuffled = self._shuffled(rng)
         at = next(index for index, axis in enumerate(self.axes) if axis.parameter == parameter)
         taken = self.axes[at].places[_key(value)]
-        return self._product.walk(lambda depth: (taken,) if depth == at else shuffled(depth), WALK_STEPS)
+        return self._walked.walk(lambda depth: (taken,) if depth == at else shuffled(depth), WALK_STEPS)
 
     def weight(self) -> float:
         return math.prod(group.weight for group in self._independent())
@@ -279,6 +328,10 @@ class ProductSpace(Space):
         for at in rng.sample(range(len(self.axes)), min(rng.randint(1, 4), len(self.axes))):
             changed[at] = rng.randrange(len(self.axes[at].values))
         return tuple(changed)
+
+    def _steps_from(self, point: Point, rng: random.Random) -> Iterator[Point]:
+        for _ in range(TRIES):
+            yield tuple(axis.step(at, rng) for axis, at in zip(self.axes, point, strict=True))
 
     def _shuffled(self, rng: random.Random) -> Callable[[int], Iterable[int]]:
         return lambda depth: rng.sample(range(len(self.axes[depth].values)), len(self.axes[depth].values))
@@ -326,13 +379,13 @@ class ProductSpace(Space):
         """Groups of axes that no condition ties to another group."""
         if self._groups is None:
             tied = list(range(len(self.axes)))
-            for axes in self._product.depends_on:
+            for axes in self._walked.depends_on:
                 for axis in axes[1:]:
                     tied = [tied[axes[0]] if group == tied[axis] else group for group in tied]
             members: dict[int, list[int]] = defaultdict(list)
             for axis, number in enumerate(tied):
                 members[number].append(axis)
-            self._groups = [_Group(self._product, axes, self._listed_at_most) for axes in members.values()]
+            self._groups = [_Group(self._walked, axes, self._listed_at_most) for axes in members.values()]
         return self._groups
 
 
@@ -341,7 +394,7 @@ class _Group:
 
     A descent takes a value among those that the conditions allow so far; the product of how many there were is its
     weight (Knuth, Estimating the efficiency of backtrack programs, 1975). One of several, taken by weight, is about
-    as likely as any other.
+    as likely as any other. Where all of them end at values that exclude each other, one that goes back is taken.
     """
 
     def __init__(self, product: Product, axes: Sequence[int], listed_at_most: int) -> None:
@@ -368,6 +421,10 @@ class _Group:
             return rng.choice(self._listed) if self._listed else None
         found = [(point, weight) for point, weight in (self._descend(rng) for _ in range(DRAWS)) if point is not None]
         if not found:
+            sizes = [range(len(values)) for _, values in self._product.axes]
+            shuffled = self._product.walk(lambda depth: rng.sample(sizes[depth], len(sizes[depth])), DRAW_STEPS)
+            with suppress(TooManyCombinationsError):
+                return next(shuffled, None)
             return None
         return rng.choices([point for point, _ in found], [weight for _, weight in found])[0]
 
@@ -392,6 +449,10 @@ class ListedSpace(Space):
         self.axes = _axes_of(self._listed)
         self._coordinates = [tuple(axis.index(parameters) for axis in self.axes) for parameters in self._listed]
         self._table = np.array(self._coordinates, dtype=np.int32).reshape(len(self._listed), len(self.axes))
+        self._ranks = self._table.copy()
+        for at, axis in enumerate(self.axes):
+            if axis.ranks is not None:
+                self._ranks[:, at] = np.array([*axis.ranks, -1])[self._table[:, at]]
         self._point_of = {identity(parameters): (number,) for number, parameters in enumerate(self._listed)}
 
     @property
@@ -434,6 +495,12 @@ class ListedSpace(Space):
 
     def _draw(self, rng: random.Random) -> Point | None:
         return self.any_point(rng)
+
+    def _steps_from(self, point: Point, rng: random.Random) -> Iterator[Point]:
+        free = [axis.ranks is None or rng.random() < JUMP for axis in self.axes]
+        steps = np.abs(self._ranks - self._ranks[point[0]])
+        near = np.flatnonzero((steps <= np.where(free, len(self._listed), 1)).all(axis=1))
+        return ((int(number),) for number in rng.sample(list(near), len(near)))
 
     def _nearby(self, point: Point) -> Iterator[Sequence[Point]]:
         differing = (self._table != self._table[point[0]]).sum(axis=1)
@@ -520,6 +587,9 @@ class JoinedSpace(Space):
         number = rng.choices(range(len(weights)), weights)[0]
         point = self.spaces[number].random(rng)
         return None if point is None else (number, *point)
+
+    def _steps_from(self, point: Point, rng: random.Random) -> Iterator[Point]:
+        return ((point[0], *one) for one in self.spaces[point[0]]._steps_from(point[1:], rng))
 
     def _nearby(self, point: Point) -> Iterator[Sequence[Point]]:
         number = point[0]

@@ -22,14 +22,21 @@ from ckwatch.tuning.surrogate import Features, Floats, GaussianProcess, expected
 SORTED_AT_MOST = 20_000
 """Points up to which all of them are sorted by their predictions."""
 
-FIRST_POINTS, LEAST_TIMED = 8, 3
-"""Points before a model is fitted, and how many of them must have run."""
+MOVES = 20
+"""Adjacent moves that are tried for one that is new."""
+
+LEAST_TIMED = 3
+"""Points that must have run before a model is fitted."""
 
 POOL, FRESH = 200, 20
 """Random points among which a proposal is chosen, beside the neighbours of the best points; how many are new."""
 
-NEAR_BEST = 3
-"""Points whose neighbours are in the pool."""
+PREDICTED = 25
+"""Random points of which the one that is predicted to be the fastest is evaluated first."""
+
+CENTRAL = 64
+"""Random points of which the one nearest to the middle begins a search without seeds: sizes are listed from too small
+to too large."""
 
 CLIMB = 3
 """Steps from the best point of the pool to a better neighbour."""
@@ -39,11 +46,20 @@ POINTS_AT_MOST = 300
 
 REFIT = 1.15
 
-BOUNDS = (None, 1.0, 2.0)
-"""In turn: the expected improvement, and the lower confidence bounds of so many deviations."""
 
-NEAR = 0.3
-"""The model is of log(log(cost / best) + this): it tells fast points apart rather than slow ones."""
+@dataclass(frozen=True, slots=True)
+class LocalSettings:
+    """What `local_search` could do otherwise; `python -m benchmarks.search --cross-validate` compares them.
+
+    `first_points` are evaluated before a model is fitted; `near_best` points have their neighbours in the pool;
+    `bounds` are taken in turn: the expected improvement (None), and the lower confidence bounds of so many deviations.
+    The model is of log(log(cost / best) + `near`): it tells fast points apart rather than slow ones.
+    """
+
+    first_points: int = 5
+    near_best: int = 3
+    bounds: tuple[float | None, ...] = (None, 1.0, 2.0)
+    near: float = 0.3
 
 
 @dataclass(slots=True)
@@ -60,6 +76,7 @@ class Search:
     seeds: Sequence[Point] = ()
     known: dict[Point, float] = field(default_factory=dict)
     predicted: Callable[[Point], float | None] | None = None
+    settings: LocalSettings = LocalSettings()
 
 
 Strategy = Callable[[Search], Iterator[Point | None]]
@@ -91,9 +108,10 @@ def _once(search: Search, points: Iterable[Point], done: set[Point]) -> Iterator
 def local_search(search: Search) -> Iterator[Point | None]:
     """Neighbours of the best points and random ones, by what a model of the cost expects of them.
 
-    After seeds and a few random points a Gaussian process is fitted to the costs. Each proposal is the best of a pool,
-    by the expected improvement and by lower confidence bounds in turn, from which the search climbs to better
-    neighbours. What failed counts as the slowest that ran; outstanding points count as expected.
+    After seeds, or a point in the middle of the space, and a few adjacent moves from the best one, as annealing makes
+    them, a Gaussian process is fitted to the costs. Each proposal is the best of a pool, by the expected improvement
+    and by lower confidence bounds in turn, from which the search climbs to better neighbours. What failed counts as the
+    slowest that ran; outstanding points count as expected.
     """
     proposed = set(search.known)
     drawn = _at_random(search, proposed)
@@ -101,16 +119,25 @@ def local_search(search: Search) -> Iterator[Point | None]:
     yield from _once(search, (), proposed)
     for turn in itertools.count(len(search.known)):
         ranked = sorted((cost, point) for point, cost in search.known.items() if math.isfinite(cost))
-        if len(search.known) < FIRST_POINTS or len(ranked) < LEAST_TIMED:
-            chosen = _promising(search, proposed)
+        if len(search.known) < search.settings.first_points or len(ranked) < LEAST_TIMED:
+            chosen = _promising(search, proposed) or _first_move(search, proposed, [point for _, point in ranked[:1]])
         else:
-            chosen = pool.best([point for _, point in ranked[:NEAR_BEST]], turn)
+            chosen = pool.best([point for _, point in ranked[: search.settings.near_best]], turn)
         if chosen is None:
             chosen = next((point for point in drawn if point not in proposed), None)
         if chosen is None:
             return
         proposed.add(chosen)
         yield chosen
+
+
+def _first_move(search: Search, proposed: set[Point], best: Sequence[Point]) -> Point | None:
+    """The middle of the space, then adjacent points of the best one; None where that has none."""
+    if not proposed:
+        drawn = [one for one in (search.space.random(search.rng) for _ in range(CENTRAL)) if one is not None]
+        return min(drawn, key=search.space.off_centre, default=None)
+    moves = (one for point in best for one in search.space.adjacent(point, search.rng, MOVES))
+    return next((one for one in moves if one not in proposed), None)
 
 
 class _Pool:
@@ -153,7 +180,7 @@ def _promising(search: Search, proposed: set[Point]) -> Point | None:
     if search.predicted is None:
         return None
     found = []
-    for _ in range(POOL // FIRST_POINTS):
+    for _ in range(PREDICTED):
         point = search.space.random(search.rng)
         if point is not None and point not in proposed and (cost := search.predicted(point)) is not None:
             found.append((cost, point))
@@ -179,7 +206,7 @@ class _CostModel:
             points = list(dict.fromkeys([*sorted(points, key=known.__getitem__)[:half], *points[-half:]]))
         logs = np.array([math.log(max(known[point], 1e-9)) for point in points])
         logs[~np.isfinite(logs)] = logs[np.isfinite(logs)].max()
-        y = np.log(logs - logs.min() + NEAR)
+        y = np.log(logs - logs.min() + self._search.settings.near)
         x = self._rows(points)
         self._best = float(y.min())
         if len(points) >= REFIT * self._fitted_to:
@@ -194,7 +221,8 @@ class _CostModel:
     def best(self, pool: Sequence[Point], turn: int) -> tuple[Point, float]:
         """The point to evaluate next, and its score."""
         mean, deviation = self._process.predict(self._rows(pool))
-        bound = BOUNDS[turn % len(BOUNDS)]
+        bounds = self._search.settings.bounds
+        bound = bounds[turn % len(bounds)]
         improvement = expected_improvement(mean, deviation, self._best)
         scores = improvement if bound is None else bound * deviation - mean
         at = int(np.argmax(scores))

@@ -39,6 +39,7 @@ from ckwatch.tuning.space import (
     joined,
 )
 from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.parameters import Condition
 from ckwatch.workspace.shapes import find_shape
 from ckwatch.workspace.sweep import SweepPlan
 
@@ -222,7 +223,7 @@ def read_tuned_kernel(
             "write a [[sweep]] with `tune = true` and the parameters' values, or several instances",
         )
     problems = {shape.name: problem_of(kernel.operation, shape, arch) for shape in chosen}
-    refusal_of_instance = _refusal(kernel, arch, spaces, Renderer(tuple(workspace.template_folders)), seed)
+    refusal_of_instance, rules = _refusal(kernel, arch, spaces, Renderer(tuple(workspace.template_folders)), seed)
 
     def refusal(parameters: Parameters) -> str:
         if found := refusal_of_instance(parameters):
@@ -230,7 +231,7 @@ def read_tuned_kernel(
         reasons = [unsupported_reason(parameters, problem) for problem in problems.values()]
         return f"supports none of the shapes: {reasons[0]}" if all(reasons) else ""
 
-    spaces = _spaces(instances, sweeps, refusal)
+    spaces = _spaces(instances, sweeps, refusal, rules)
     space = joined(spaces)
     found = coverage(space, random.Random(seed))  # noqa: S311  # a sample
     if not found.allowed and found.is_exact:
@@ -253,9 +254,14 @@ def read_tuned_kernel(
     )
 
 
-def _spaces(instances: Mapping[str, Parameters], sweeps: Sequence[SweepPlan], allowed: Allowed | None) -> list[Space]:
+def _spaces(
+    instances: Mapping[str, Parameters],
+    sweeps: Sequence[SweepPlan],
+    allowed: Allowed | None,
+    rules: Sequence[Condition] = (),
+) -> list[Space]:
     listed: list[Space] = [ListedSpace(list(instances.values()), allowed)] if instances else []
-    return [*listed, *(ProductSpace.of_sweep(sweep, allowed) for sweep in sweeps)]
+    return [*listed, *(ProductSpace.of_sweep(sweep, allowed, rules) for sweep in sweeps)]
 
 
 def _shapes(kernel: Kernel, wanted: Sequence[str] | None) -> tuple[Shape, ...]:
@@ -268,10 +274,10 @@ def _shapes(kernel: Kernel, wanted: Sequence[str] | None) -> tuple[Shape, ...]:
 
 def _refusal(
     kernel: Kernel, arch: str, spaces: Sequence[Space], renderer: Renderer, seed: int
-) -> Callable[[Parameters], str]:
+) -> tuple[Callable[[Parameters], str], tuple[Condition, ...]]:
     """Return a function that refuses points without rendering them: by the types of the template's parameters, and by
-    the instance rules if the template passes parameters on as they are. Other mistakes show when an instance is
-    built."""
+    the instance rules if the template passes parameters on as they are, with these rules as conditions. Other mistakes
+    show when an instance is built."""
     rng = random.Random(seed)  # noqa: S311  # a sample
     builtin = str(ckwatch_templates.ROOT)
     examples: list[tuple[Parameters, str]] = []
@@ -296,4 +302,4 @@ def _refusal(
                 return f"{problem.code}: {problem.message}"
         return "" if rules is None else rules.refusal(parameters)
 
-    return refusal
+    return refusal, () if rules is None else rules.conditions()

@@ -81,6 +81,11 @@ class Product:
         """The number of combinations before any condition."""
         return math.prod(len(values) for _, values in self.axes)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The parameters of every combination."""
+        return frozenset((*self.fixed, *self._behind))
+
     def values(self, point: Point) -> dict[str, ParameterValue]:
         """All parameters at `point`: fixed, swept and derived. Raises ConditionFailedError."""
         found = dict(self.fixed)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 
 from ckwatch.checks.rules import (
     batched_gemm_xdl_cshuffle_v3,
@@ -102,6 +102,33 @@ def broken_rules(
         return {}
     broken, asserted = _broken(operation, arguments, arch, source)
     return {slug: _severity(rule, asserted) for slug, (rule, _) in broken.items()}
+
+
+def refusing_rules(
+    device_operation: str, arch: str, source: str
+) -> list[tuple[Rule, Callable[[Mapping[str, ParameterValue | str]], bool]]]:
+    """The rules that refuse instances of an operation by themselves, each with what answers whether an instance with
+    these arguments breaks it, for which only parameters behind the rule's names count: that there is a kernel is taken
+    as given, since without one another rule refuses the instance."""
+    operation = OPERATIONS.get(device_operation)
+    if operation is None:
+        return []
+    known, asserted = _facts_of(source)
+    target = arch.partition(":")[0]
+    refusing = {rule.slug for rule in operation.rules if _severity(rule, asserted) == Severity.ERROR}
+
+    def breaks(rule: Rule, arguments: Mapping[str, ParameterValue | str]) -> bool:
+        passes = [target] if rule.every_arch or target.startswith(operation.archs) else []
+        for one in (*passes, HOST) if rule.host else passes:
+            if _InstanceValues(operation, arguments, one, {**known, "HasKernel": 1}).breaks(rule):
+                return True
+        return False
+
+    return [
+        (rule, partial(breaks, rule))
+        for rule in operation.rules
+        if rule.slug in refusing and refusing.issuperset(rule.after)
+    ]
 
 
 def value_of(

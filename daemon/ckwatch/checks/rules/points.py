@@ -7,13 +7,15 @@ arguments that were rendered. Else nothing is refused here, and each instance is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ckwatch.checks.rules.candidates import substituted
-from ckwatch.checks.rules.checker import OPERATIONS, broken_rules, check_instance
+from ckwatch.checks.rules.checker import OPERATIONS, broken_rules, check_instance, refusing_rules
 from ckwatch.checks.rules.instances import RenderedInstance, rendered_instances
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.workspace.parameters import Condition
 
 Parameters = Mapping[str, ParameterValue]
 
@@ -52,6 +54,27 @@ class PointRules:
                 found = next(one for one in check_instance(*how, source=self._text) if one.severity is Severity.ERROR)
                 return f"rule/{found.rule}: {found.condition}: {found.evaluated}"
         return ""
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """The rules as conditions of a sweep, each on those of the parameters that take part in it, so that a walk
+        leaves what a rule refuses as soon as these are chosen."""
+        found = []
+        for one in self._emitted:
+            names = {one.argument_of(name): name for name in self._parameters}
+            for rule, breaks in refusing_rules(one.device_operation, self._arch, self._text):
+                taking_part = OPERATIONS[one.device_operation].parameters_of(rule.names)
+                if own := frozenset(names[name] for name in taking_part if name in names):
+                    found.append(Condition(f"rule/{rule.slug}", own, (), partial(self._holds, one, breaks)))
+        return tuple(found)
+
+    def _holds(
+        self,
+        one: RenderedInstance,
+        breaks: Callable[[Mapping[str, ParameterValue]], bool],
+        values: Mapping[str, ParameterValue],
+    ) -> bool:
+        arguments = self._arguments(one, values)
+        return arguments is None or not breaks(arguments)
 
     def broken(self, parameters: Parameters) -> dict[str, tuple[str, ...]] | None:
         """The rules that refuse an instance with these parameters, each with those of the parameters that take part.
