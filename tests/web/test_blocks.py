@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch_web import static_html
 from ckwatch_web.content import (
     PLACE,
     Action,
@@ -23,11 +24,13 @@ from ckwatch_web.content import (
     Row,
     Table,
     csv_text,
+    spans,
+    without_marks,
 )
 from ckwatch_web.export import pages
-from ckwatch_web.grid import grid_options, transaction
+from ckwatch_web.grid import HEAT_STEPS, grid_options, transaction
 from ckwatch_web.places import TextPlace, place_in
-from ckwatch_web.plots import base, log_axis, log_ticks, painted
+from ckwatch_web.plots import HEAT_COLOURS, base, log_axis, log_ticks, painted
 from ckwatch_web.static_html import MOST_ROWS, csv_files, echarts_script, page, shown
 from ckwatch_web.views.all import VIEWS
 
@@ -165,6 +168,51 @@ def test_an_empty_table_says_so() -> None:
 )
 def test_cells_are_shown_as_the_grid_shows_them(cell: str | float | None, expected: str) -> None:
     assert shown(cell) == expected
+
+
+def test_times_and_rates_are_shown_as_people_read_them() -> None:
+    columns = (Column(key="a", title="median", kind="time"), Column(key="b", title="rate", kind="rate"))
+    rows: tuple[Row, ...] = ({"id": "1", "a": 132_600.0, "b": 0.0221}, {"id": "2", "a": 9.5, "b": 413.0})
+    text = written(table(*rows, columns=columns))
+    for cell in ("132.6 ms", "22.10 GFLOP/s", "9.500 µs", "413.0 TFLOP/s"):
+        assert f'<td class="number">{cell}</td>' in text
+    assert csv_text(table(*rows, columns=columns)).splitlines()[:2] == [
+        '"median, µs","rate, TFLOP/s"',
+        "132600.0,0.0221",
+    ]
+
+
+def test_a_difference_that_is_not_sure_is_hollow() -> None:
+    column = Column(key="a", title="a", kind="heat")
+    rows: tuple[Row, ...] = ({"id": "1", "a": 1.6, "a_verdict": "UNSURE"}, {"id": "2", "a": 9.0, "a_verdict": "SLOW"})
+    text = written(table(*rows, columns=(column,)))
+    assert '<td class="number heat-5 unsure">1.600 ?</td>' in text
+    assert '<td class="number heat-7">9.000 ▼</td>' in text
+
+
+def test_every_step_of_the_scale_is_darker() -> None:
+    def luminance(colour: str) -> float:
+        return sum(
+            weight * (int(colour[at : at + 2], 16) / 255) ** 2.2
+            for weight, at in ((0.2126, 1), (0.7152, 3), (0.0722, 5))
+        )
+
+    steps = [luminance(colour) for colour in HEAT_COLOURS]
+    assert steps == sorted(steps, reverse=True)
+    assert len(HEAT_COLOURS) == len(HEAT_STEPS) + 1
+    style = (Path(static_html.__file__).parent / "assets/style.css").read_text()
+    assert re.findall(r"\.heat-\d { --heat: (#\w+)", style) == list(HEAT_COLOURS)
+
+
+def test_code_in_a_sentence_is_marked_and_its_backticks_are_gone() -> None:
+    text = written(Note(key="n", text="`ckwatch tune <k>` looks, it's so"), table())
+    assert "<code>ckwatch tune &lt;k&gt;</code> looks, it&#x27;s so" in text
+    assert spans("a lone ` stays") == [("a lone ` stays", False)]
+    assert without_marks("none; `ckwatch bench` takes some") == "none; ckwatch bench takes some"
+
+
+def test_what_is_of_the_last_minutes_is_not_in_a_file() -> None:
+    assert "queues now" not in written(Plot(key="q", title="queues now", option={}, summary="", live=True))
 
 
 def test_echarts_comes_from_the_wheel() -> None:

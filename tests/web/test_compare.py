@@ -18,7 +18,16 @@ from ckwatch.wire.state import Unit
 from ckwatch_web.content import PLACE, UNIT, Content, csv_text
 from ckwatch_web.places import TextPlace
 from ckwatch_web.views import compare
-from ckwatch_web.views.compare import Side, figures, instructions, listing_table, parameters, ratio_plot, timings
+from ckwatch_web.views.compare import (
+    Side,
+    figures,
+    instructions,
+    listing_table,
+    parameters,
+    ratio_plot,
+    timings,
+    verdict,
+)
 from helpers.kernel_reports import kernel, report
 
 ONE, TWO = "k/one@gfx942", "k/two@gfx942"
@@ -70,7 +79,7 @@ def test_figures_stand_side_by_side() -> None:
     ours, theirs = Side(ONE, {}, {}, report(kernel(vgprs=201))), Side(TWO, {}, {}, report(kernel(vgprs=189)))
     rows = {row["name"]: row for row in figures(ours, theirs).rows}
     assert (rows["VGPR"]["ours"], rows["VGPR"]["theirs"], rows["VGPR"]["differs"]) == ("201", "189", True)
-    assert rows["VGPR"]["worse"] == "A is worse"
+    assert rows["VGPR"]["worse"] == "against A"
     assert not rows["LDS"]["differs"]
     assert any(str(name).startswith("loop: ") for name in rows)
 
@@ -82,6 +91,27 @@ def test_timings_have_the_daemons_verdict_or_why_there_is_none() -> None:
     ]  # fmt: skip
     stale = timings([compared(timing=timing(ONE, standing="stale"))])
     assert stale.rows[0]["standing"] == "A is stale"
+
+
+def test_the_answer_is_a_sentence_and_what_is_not_sure_is_hollow() -> None:
+    unsure = Comparison(verdict="UNSURE", ratio=1.6, against="two", other_median_us=10.0)
+    slow = Comparison(verdict="SLOW", ratio=1.25, against="two", other_median_us=10.0)
+    rows = [
+        compared(),
+        compared("flat", comparison=unsure),
+        compared("big", comparison=slow),
+        compared("huge", comparison=None),
+    ]
+    assert [(line.kind, line.text) for line in verdict(rows).lines] == [
+        ("faster", "A is faster than B on 1 of 3: -10.0 % on small, cold"),
+        ("slower", "A is slower than B on 1 of 3: +25.0 % on big, cold"),
+        ("calm", "on 1 of 3, A and B are as fast as each other, as far as was measured"),
+    ]
+    plot = ratio_plot(rows)
+    assert plot is not None
+    (bars,) = plot.option["series"]
+    hollow = [bar.get("itemStyle", {}).get("color") == "transparent" for bar in bars["data"]]
+    assert hollow == [False, True, False]
 
 
 def test_the_picture_says_how_much_of_it_is_drawn() -> None:

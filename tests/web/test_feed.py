@@ -239,7 +239,10 @@ async def test_the_view_shows_units_messages_and_warnings(tmp_path: Path) -> Non
     tables = {block.key: block for block in content.blocks if isinstance(block, Table)}
     assert [row["text"] for row in tables["messages"].rows] == ["second line", ""]
     assert [row["unit"] for row in tables["units"].rows] == [ONE.id]
-    assert any(isinstance(block, Plot) for block in content.blocks)
+    assert not any(isinstance(block, Plot) for block in content.blocks)
+    feed.timeline.append(QueueSample(1e9, 1, 0, 0, 0, 0))
+    (plot,) = (block for block in (await now.show(feed, {})).blocks if isinstance(block, Plot))
+    assert plot.live
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_the_picture_has_what_the_table_has_in_its_colours() -> None:
     assert "wrong result" in crosses["data"][0]["name"]
     assert ["decal" in cell.get("itemStyle", {}) for cell in heat["data"]] == [False, True, False, False, False]
     pieces = plot.option["visualMap"]["pieces"]
-    assert (pieces[0]["lte"], pieces[-1]["gt"]) == (1.005, 2.0)
+    assert (pieces[0]["lte"], pieces[-1]["gt"]) == (1.005, 4.0)
     assert plot.summary == (
         "3 instances on 2 shapes. fast is the fastest on 2 of 2 shapes. 1 cross: no time, because the kernel or its "
         "device failed. Hatched: stale, of an earlier artifact. A colour reaches up to the ratio beside it."

@@ -90,6 +90,19 @@ def test_times_far_apart_are_on_a_logarithmic_axis_and_devices_apart() -> None:
     assert plot.option["legend"]["data"] == ["cold cache, hip:0, another", "cold cache, hip:0, test device"]
 
 
+def test_a_single_point_has_an_axis_of_hours() -> None:
+    at = 1000 * TIMINGS[1].taken_at
+    alone = plot_of("s", [TIMINGS[1]], {}).option["xAxis"]
+    assert (alone["min"], alone["max"]) == (at - 3_600_000, at + 3_600_000)
+    assert "min" not in plot_of("s", TIMINGS, {}).option["xAxis"]
+
+
+async def test_a_shape_without_a_time_is_a_sentence() -> None:
+    content = await show(feed_of([UNIT], **answers([TIMINGS[3]])), {"unit": UNIT.id})
+    assert blocks(content, Plot) == []
+    assert "s: No timings. 1 failure, the last: wrong result." in [note.text for note in blocks(content, Note)]
+
+
 def test_shapes_the_last_first_and_no_stand_ins() -> None:
     stand_in = wire_timing(9, shape="u", device_description="a stand-in for one")
     found = by_shape([wire_timing(3, shape="t"), wire_timing(1), wire_timing(2, shape="t"), wire_timing(5), stand_in])

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from ckwatch.client.blocking import SyncClient
@@ -102,16 +103,37 @@ def test_a_view_fits_a_phone(site: Site, view: PageView) -> None:
 
 
 @OF_ALL
-def test_everything_has_a_name_for_a_screen_reader(site: Site, view: PageView) -> None:
+def test_nobody_is_kept_out(site: Site, view: PageView) -> None:
+    """Names for screen readers, contrast, landmarks and all else that axe knows, on a light page and a dark one."""
     with site.view(view.path) as page:
         page.locator("main section, main .note").first.wait_for()
-        nameless = page.evaluate("""() => [...document.querySelectorAll("button, a[href], input, [role=img], section, nav")]
-            .filter(one => one.checkVisibility() && !one.closest(".ag-root-wrapper"))
-            .filter(one => !(one.getAttribute("aria-label") || one.textContent.trim() || one.labels?.length))
-            .map(one => one.outerHTML.slice(0, 200))""")
-        assert nameless == []
         for plot in page.locator(".plot").all():
             expect(plot).to_have_attribute("role", "img")
+        assert violations(page) == []
+        page.get_by_role("button", name="Dark or light").click()
+        page.locator("body.body--dark, body.body--light").first.wait_for()
+        page.wait_for_timeout(300)  # colours fade from one to the other
+        assert violations(page) == []
+
+
+def violations(page: Page) -> list[str]:
+    """The rules of axe that are broken, with an element for each."""
+    found = Axe().run(page, options={"preload": False}).response["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found]
+
+
+def test_an_address_that_is_none_leads_back(site: Site) -> None:
+    page = site.context.new_page()
+    try:
+        answer = page.goto(f"{site.origin}/no<b>such")
+        assert answer is not None
+        assert answer.status == 404
+        expect(page.get_by_text("There is nothing at /no<b>such")).to_be_visible()
+        assert violations(page) == []
+        page.get_by_role("link", name="History").click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("History")
+    finally:
+        page.close()
 
 
 def test_a_unit_is_reached_by_the_keyboard(site: Site) -> None:
@@ -317,12 +339,15 @@ def test_the_views_as_files_need_no_server(chromium: Browser, workspace_of_page:
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
     files = sorted((tmp_path / "out").glob("*.html"))
+    found: set[tuple[str, str]] = set()
     for file in files:
         page.goto(file.as_uri())
         expect(page.locator("main h1")).to_be_visible()
         for plot in page.locator("[data-plot]").all():
             expect(plot.locator("canvas").first).to_be_visible()
         expect(page.locator('img[src="x"]')).to_have_count(0)
+        found |= {(file.name.partition("-")[0], one) for one in violations(page)}
+    assert found == set()
     page.goto((tmp_path / "out/index.html").as_uri())
     for unit in client.units():
         expect(page.get_by_role("cell", name=unit.id, exact=True)).to_be_visible()

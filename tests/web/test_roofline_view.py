@@ -164,7 +164,7 @@ async def test_predicted_parts_of_the_chosen_unit_are_called_predicted() -> None
         8.0,
         10.0,
     )
-    assert [column.title for column in table.columns if column.key == "memory"] == ["memory, µs"]
+    assert [column.title_with_unit for column in table.columns if column.key == "memory"] == ["memory, µs"]
     assert only(content, Choice, "unit").value == "k/b@gfx942"
 
 

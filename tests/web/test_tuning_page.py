@@ -35,7 +35,7 @@ def untuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[P
 def test_a_run_is_begun_seen_and_kept(chromium: Browser, untuned: tuple[Path, SyncClient]) -> None:
     with site_of(chromium, untuned, "--allow-changes") as site:
         with site.view("/tuning") as page, site.view("/tuning") as other:
-            expect(other.get_by_text("gemm was not tuned")).to_be_visible()
+            expect(other.get_by_text("gemm has not been tuned")).to_be_visible()
             page.get_by_role("button", name="Tune gemm").click()
             for window in (page, other):
                 expect(window.get_by_text("Ended: ")).to_be_visible()

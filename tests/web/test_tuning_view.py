@@ -265,7 +265,7 @@ def test_the_newest_run_is_shown_unless_the_address_says_another(query: Query, k
         ({"run": "3"}, "Resume run 3", False, "Only the program that gave its instances"),
         ({"run": "2"}, "Resume run 2", True, "Interrupted by an error: no device. `ckwatch tune a`"),
         ({"run": "1"}, "Another run like 1", True, "Ended: the budget is used up."),
-        ({"kernel": "c"}, "Resume", False, "c was not tuned: `ckwatch tune c`"),
+        ({"kernel": "c"}, "Resume", False, "c has not been tuned. `ckwatch tune c`"),
     ],
 )
 def test_what_can_be_done_about_a_run(query: Query, label: str, enabled: bool, words: str) -> None:
@@ -376,7 +376,7 @@ async def test_a_first_run_has_a_budget(budget: Query, seconds: float | None) ->
     journal = Journal()
     async with serving(journal) as feed:
         feed.connected = True
-        assert "k was not tuned" in state(await shown(feed)).text
+        assert "k has not been tuned" in state(await shown(feed)).text
         await tuning.tune(feed, budget)
         assert journal.asked == [("k", {"budget_s": seconds})]
         journal.finished.set()

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from ckwatch.client.blocking import SyncClient
+from ckwatch.model.amounts import time_of
 from ckwatch_web.places import place_of
 from helpers.web_page import PATIENCE_MS, Site, site_of
 
@@ -57,17 +58,17 @@ def test_instances_and_shapes(site: Site) -> None:
         title = "Time ÷ the best on the shape"
         expect(cell(page, title, "k16", "worst")).to_have_text("1.000")
         expect(cell(page, title, "k32", "worst")).to_have_text(f"{theirs.median_us / ours.median_us:.3f}")
-        expect(cell(page, title, "k32", "fastest")).to_have_text(four_digits(theirs.median_us))
+        expect(cell(page, title, "k32", "fastest")).to_have_text(time_of(theirs.median_us))
 
 
 def test_the_roofline(site: Site) -> None:
     (timing,) = site.client.timings(FIRST, "small", 1)
     with site.view("/roofline", kernel="tiled") as page:
-        expect(cell(page, "Timings and their bounds", "k16", "median")).to_have_text(four_digits(timing.median_us))
+        expect(cell(page, "Timings and their bounds", "k16", "median")).to_have_text(time_of(timing.median_us))
         shape = next(one for one in site.client.analysis(FIRST).shapes if one.prediction.cache == "cold")
         assert shape.prediction.time_us is not None
         predicted = cell(page, "Predicted, not measured", "small", "predicted")
-        expect(predicted).to_have_text(four_digits(shape.prediction.time_us))
+        expect(predicted).to_have_text(time_of(shape.prediction.time_us))
 
 
 def test_a_history(site: Site) -> None:
@@ -78,7 +79,7 @@ def test_a_history(site: Site) -> None:
         for timing in timings:
             if timing.failure is None:
                 medians = region(page, "Timings").locator('.ag-cell[col-id="median"]')
-                expect(medians.filter(has_text=four_digits(timing.median_us)).first).to_be_visible()
+                expect(medians.filter(has_text=time_of(timing.median_us)).first).to_be_visible()
 
 
 def test_two_instances_side_by_side(site: Site) -> None:
@@ -105,7 +106,7 @@ def test_predictions(site: Site) -> None:
         for row in ranking.rows:
             shown = cell(page, f"Predicted for {ranking.part}", row.name, "predicted")
             assert row.prediction.time_us is not None
-            expect(shown).to_have_text(four_digits(row.prediction.time_us))
+            expect(shown).to_have_text(time_of(row.prediction.time_us))
         expect(page.get_by_text("Nothing of this was measured here")).to_be_visible()
 
 

@@ -40,16 +40,27 @@ class Column:
     """A column of a table. `heat`: 1 is the best, and larger numbers are coloured by how much worse they are; the row's
     `key + "_verdict"`, where it has one, stands beside the number: FAST, SLOW, SAME or UNSURE, and words such as
     `stale`, with commas between them. A text in place of a number says why there is none. `share`: a percentage that
-    is coloured by how large it is. `code` keeps blanks."""
+    is coloured by how large it is. `time`: µs, shown as µs, ms or s; `rate`: TFLOP/s, shown as that or GFLOP/s. `code`
+    keeps blanks."""
 
     key: str
     title: str
-    kind: Literal["text", "number", "heat", "share", "code"] = "text"
+    kind: Literal["text", "number", "heat", "share", "time", "rate", "code"] = "text"
     width: int | None = None
     pinned: bool = False
     note: str = ""
     mark: str = ""
     """The key of the row that is true where the cell differs from its neighbour, and is marked."""
+
+    @property
+    def is_number(self) -> bool:
+        """True for what is aligned at the right."""
+        return self.kind not in ("text", "code")
+
+    @property
+    def title_with_unit(self) -> str:
+        """The title where values stand as they are: `median, µs`."""
+        return self.title + {"time": ", µs", "rate": ", TFLOP/s"}.get(self.kind, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +84,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """A picture by ECharts. `summary` says in words what it shows."""
+    """A picture by ECharts. `summary` says in words what it shows. `live`: of the last minutes, which no file has."""
 
     key: str
     title: str
     option: Mapping[str, Any]
     summary: str
     height_px: int = 340
+    live: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +114,36 @@ class Facts:
     title: str
     facts: tuple[tuple[str, str], ...]
     place: TextPlace | None = None
+
+
+HEADLINE_MARKS = {
+    "broken": ("✗", "broken"),
+    "slower": ("▼", "slower"),
+    "faster": ("▲", "faster"),
+    "best": ("★", "best"),
+    "running": ("●", "runs"),
+    "calm": ("✓", "all is well"),
+}
+"""Kinds of headlines: the mark, which tells them apart without a colour, and a word for a screen reader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """A sentence that says one thing with its number, and the address of what says more: a view on this server, or
+    `#KEY` for a block of this one."""
+
+    kind: Literal["broken", "slower", "faster", "best", "running", "calm"]
+    text: str
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headlines:
+    """Sentences, the most important first."""
+
+    key: str
+    title: str
+    lines: tuple[Headline, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +170,7 @@ class Action:
     enabled: bool = True
 
 
-Block = Table | Plot | Note | Facts | Choice | Action
+Block = Table | Plot | Note | Facts | Headlines | Choice | Action
 
 
 def changes(block: Block) -> bool:
@@ -149,6 +191,19 @@ class Content:
         return [block for block in self.blocks if isinstance(block, Table)]
 
 
+def spans(text: str) -> list[tuple[str, bool]]:
+    """The parts of a sentence, and True for those that are code, between backticks."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # one that is not closed is a backtick
+        return [(text, False)]
+    return [(part, at % 2 == 1) for at, part in enumerate(parts) if part]
+
+
+def without_marks(text: str) -> str:
+    """A sentence where there is no code to be marked."""
+    return "".join(part for part, _ in spans(text))
+
+
 def csv_text(table: Table) -> str:
     """A table as CSV: all rows, with the place of each that has one. What a spreadsheet would compute is quoted."""
     keys = [column.key for column in table.columns]
@@ -157,7 +212,7 @@ def csv_text(table: Table) -> str:
     with_places = any(row.get(PLACE) for row in table.rows)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    titles = [column.title for column in table.columns]
+    titles = [column.title_with_unit for column in table.columns]
     named = {f"{column.key}_verdict": f"{column.title} verdict" for column in table.columns}
     writer.writerow(_plain([*titles, *(named[key] for key in with_verdicts), *(["place"] if with_places else [])]))
     for row in table.rows:

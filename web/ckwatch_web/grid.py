@@ -13,6 +13,17 @@ MOST_PX = 480
 
 _ID = "params => params.data.id"
 _NUMBER = "p => p.value == null ? '' : typeof p.value === 'number' ? String(Number(p.value.toPrecision(4))) : p.value"
+_DIGITS = "const digits = v => v.toFixed(v < 9.9995 ? 3 : v < 99.995 ? 2 : v < 999.95 ? 1 : 0);"
+_TIME = (
+    f"p => {{ {_DIGITS} const v = p.value; if (typeof v !== 'number') return v ?? '';"
+    " return v < 999.95 ? digits(v) + ' µs' : v < 999950 ? digits(v / 1e3) + ' ms' : digits(v / 1e6) + ' s'; }"
+)
+"""As `amounts.time_of`."""
+_RATE = (
+    f"p => {{ {_DIGITS} const v = p.value; if (typeof v !== 'number') return v ?? '';"
+    " return v >= 0.99995 ? digits(v) + ' TFLOP/s' : digits(v * 1e3) + ' GFLOP/s'; }"
+)
+"""As `amounts.tflops`."""
 MARKS = {"FAST": "▲", "SLOW": "▼", "SAME": "=", "UNSURE": "?"}
 """Of verdicts; other words beside a number are shown as they are."""
 _WITH_VERDICT = (
@@ -21,11 +32,14 @@ _WITH_VERDICT = (
     f" const marks = {json.dumps(MARKS)};"
     " return words ? number + ' ' + words.split(', ').map(word => marks[word] ?? word).join(' ') : number; }"
 )
-HEAT_STEPS = (1.005, 1.02, 1.05, 1.1, 1.25, 2.0)
-"""Ratios above which the colour changes."""
+HEAT_STEPS = (1.005, 1.02, 1.05, 1.1, 1.25, 2.0, 4.0)
+"""Ratios above which the colour changes, each darker than the one before."""
+UNSURE = "UNSURE"
+"""A verdict whose cell is hollow: its colour is an outline."""
 _HEAT = (
     "p => typeof p.value !== 'number' ? '' : "
     f"'ag-right-aligned-cell heat-' + {list(HEAT_STEPS)}.filter(step => p.value > step).length"
+    f" + ((p.data[p.colDef.field + '_verdict'] ?? '').includes('{UNSURE}') ? ' unsure' : '')"
 )
 SHARE_STEPS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 """Percentages from which on the colour changes."""
@@ -68,12 +82,12 @@ def column_options(column: Column) -> dict[str, Any]:
     if column.pinned:
         options["lockPinned"] = True
         options["pinned"] = "left"
-    if column.kind in ("number", "heat", "share"):
+    if column.is_number:
         options |= {
             "type": "rightAligned",
             "filter": "agNumberColumnFilter",
             ":getQuickFilterText": _NOT_SEARCHED,
-            ":valueFormatter": _WITH_VERDICT if column.kind == "heat" else _NUMBER,
+            ":valueFormatter": {"heat": _WITH_VERDICT, "time": _TIME, "rate": _RATE}.get(column.kind, _NUMBER),
         }
     else:
         options["filter"] = "agTextColumnFilter"

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
 import anyio
@@ -18,7 +18,24 @@ from ckwatch import CkwatchError
 from ckwatch.model.amounts import count
 from ckwatch_web import grid
 from ckwatch_web.choices import GoneError
-from ckwatch_web.content import LINKS, PLACE, UNIT, Action, Block, Choice, Content, Facts, Note, Plot, Table, changes
+from ckwatch_web.content import (
+    HEADLINE_MARKS,
+    LINKS,
+    PLACE,
+    UNIT,
+    Action,
+    Block,
+    Choice,
+    Content,
+    Facts,
+    Headlines,
+    Note,
+    Plot,
+    Table,
+    changes,
+    spans,
+    without_marks,
+)
 from ckwatch_web.places import TextPlace, place_in
 from ckwatch_web.plots import painted
 from ckwatch_web.view import PageView
@@ -106,18 +123,19 @@ class LivePage:
         self._theme = ""
         """The choice in this window."""
         ui.colors(primary="var(--link)")
-        with ui.element("div").classes("top"):
-            with ui.element("nav").props('aria-label="Views"'):
-                for other in views.values():
-                    link = ui.link(other.title, other.path)
-                    if other is view:
-                        link.props('aria-current="page"')
-            self._button("Copy link", self._copy_link)
-            self._button("Another browser", self._copy_invitation)
-            self._button("Dark or light", self._toggle_theme)
+        with ui.element("div").classes("top"), ui.element("nav").props('aria-label="Views"'):
+            for other in views.values():
+                link = ui.link(other.title, other.path)
+                if other is view:
+                    link.props('aria-current="page"')
         self._main = ui.element("div")
         with self._main:
-            self._title = _element("h1", view.title)
+            with ui.element("div").classes("head"):
+                self._title = _element("h1", view.title)
+                with ui.element("div").classes("window"):
+                    self._button("Copy link", self._copy_link)
+                    self._button("Another browser", self._copy_invitation)
+                    self._button("Dark or light", self._toggle_theme)
             self._status = _element("p", "loading …").classes("status").props("role=status")
             with ui.element("div").style("display: none"):  # so that they are loaded while the units are
                 ui.aggrid({})
@@ -199,7 +217,7 @@ class LivePage:
         """The line below the title."""
         feed = self._feed
         if not feed.connected:
-            text = "No daemon: this is as it was. `ckwatch start` starts one." if feed.loaded else "loading …"
+            text = "No daemon: this is as it was. ckwatch start starts one." if feed.loaded else "loading …"
         else:
             busy = sum(1 for row in feed.units.values() if row.phase == "compiling")
             text = f"{feed.client.root.name}: live" + (f", {busy} compiling" if busy else "")
@@ -225,7 +243,7 @@ class LivePage:
             drawn = self._drawn.get((type(block), block.key))
             if drawn is None:
                 half = " half" if isinstance(block, Table) and block.beside else ""
-                with room, ui.element("div").classes(f"holder{half}") as holder:
+                with room, ui.element("div").classes(f"holder{half}").props(f"id={block.key}") as holder:
                     drawn = _Drawn(block, holder, self._draw_block(block))
                 self._drawn[type(block), block.key] = drawn
             elif drawn.block != block:
@@ -246,6 +264,8 @@ class LivePage:
                 return self._plot(block)
             case Facts():
                 return self._facts(block)
+            case Headlines():
+                return self._headlines(block)
             case Note():
                 return self._note(block)
 
@@ -289,7 +309,7 @@ class LivePage:
                 settle()
                 self._again.set()
 
-        button = self._button(block.label, act)
+        button = self._button(block.label, act, "outline")
 
         def settle() -> None:
             if not button.is_deleted:
@@ -329,7 +349,7 @@ class LivePage:
                 self._filter(table, search.value)
 
         def head(new: Table) -> None:
-            title.text = f"{new.title}" + (f" ({len(new.rows):,})" if new.rows else f": {new.empty}")
+            title.text = f"{new.title}" + (f" ({len(new.rows):,})" if new.rows else f": {without_marks(new.empty)}")
             room.style(f"height: {grid.height_px(new)}px")
 
         def change(new: Table) -> None:
@@ -438,13 +458,32 @@ class LivePage:
         change(block)
         return change
 
+    def _headlines(self, block: Headlines) -> Callable[[Headlines], None]:
+        with ui.element("section").classes("part").props(f'aria-label="{_attribute(block.title)}"'):
+            listed = ui.element("ul").classes("headlines")
+
+        def change(new: Headlines) -> None:
+            listed.clear()
+            with listed:
+                for line in new.lines:
+                    mark, word = HEADLINE_MARKS[line.kind]
+                    with ui.element("li").classes(f"headline-{line.kind}"):
+                        _element("span", mark).classes("mark").props(f'role=img aria-label="{word}"')
+                        ui.link(line.text, line.address) if line.address else _element("span", line.text)
+
+        change(block)
+        return change
+
     def _note(self, block: Note) -> Callable[[Note], None]:
-        text = _element("p", block.text)
+        text = ui.element("p")
         links = ui.element("div").classes("place")
         lead = self._ways()
 
         def change(new: Note) -> None:
-            text.text = new.text
+            text.clear()
+            with text:
+                for part, code in spans(new.text):
+                    _element("code" if code else "span", part)
             text.classes(replace=f"note note-{new.kind}")
             links.clear()
             links.set_visibility(bool(new.links))
@@ -477,8 +516,8 @@ class LivePage:
 
     # What buttons do.
 
-    def _button(self, label: str, act: Callable[[], Any]) -> ui.button:
-        return ui.button(label, on_click=act).props("flat dense no-caps")
+    def _button(self, label: str, act: Callable[[], Any], look: Literal["flat", "outline"] = "flat") -> ui.button:
+        return ui.button(label, on_click=act).props(f"{look} dense no-caps")
 
     def _go(self, query: dict[str, str]) -> None:
         """Show the same view of something else, and say so in the address.

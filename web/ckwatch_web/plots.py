@@ -11,8 +11,9 @@ from ckwatch_web.content import Function
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8c8c8c")
 """Okabe and Ito's palette, which everybody can tell apart."""
 
-HEAT_COLOURS = ("#0b6e4f", "#4c9a6a", "#a3cfa0", "#e9e4a6", "#f3c46b", "#e08a3c", "#a8431c")
-"""Those of the classes `heat-0` to `heat-6` of the style sheet, from good to bad."""
+HEAT_COLOURS = ("#d3efd2", "#c4e3a8", "#d9d780", "#ecc25d", "#e79c48", "#cf6b33", "#9c3a22", "#5c1616")
+"""Those of the classes `heat-0` to `heat-7` of the style sheet, from good to bad, each darker than the one before: the
+order is seen without a colour, too."""
 
 NAME_TIP = {"trigger": "item", "confine": True, "renderMode": "richText", "formatter": "{b}"}
 """A tooltip with the name of what is pointed at, as text on the canvas, where HTML means nothing."""

@@ -7,11 +7,13 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse
 from nicegui import app as nicegui_app
 from nicegui import ui
 from uvicorn import Config, Server
@@ -39,6 +41,8 @@ def make_page(feed: Feed, keys: Keys, port: int, *, allow_changes: bool) -> Guar
             _page(view, feed, keys, port, allow_changes=allow_changes)
         )
     nicegui_app.get("/csv/{view}/{table}")(_csv(feed))
+    nicegui_app.exception_handler(404)(_no_such_page)
+    nicegui_app.config.quasar_config["loadingBar"]["skipHijack"] = True
     ui.run_with(
         outer,
         dark=None,
@@ -69,6 +73,19 @@ def _page(
             await shown.run()
 
     return page
+
+
+async def _no_such_page(request: Request, _error: Exception) -> Response:
+    """An address that is none, with the ways back."""
+    links = "".join(f'<li><a href="{view.path}">{escape(view.title)}</a></li>' for view in VIEWS.values())
+    text = (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>no such page – ckwatch</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<link rel="stylesheet" href="/assets/style.css"></head><body class="static"><div class="nicegui-content">'
+        f"<main><h1>No such page</h1><p>There is nothing at <code>{escape(request.url.path)}</code>. The views are:</p>"
+        f"<ul>{links}</ul></main></div></body></html>\n"
+    )
+    return HTMLResponse(text, status_code=404)
 
 
 def _csv(feed: Feed) -> Callable[[str, str, Request], Awaitable[Response]]:

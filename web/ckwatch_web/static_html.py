@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ckwatch.model.amounts import tflops, time_of
 from ckwatch.system.user_files import read_file
 from ckwatch_web.content import (
+    HEADLINE_MARKS,
     PLACE,
     Action,
     Block,
@@ -22,14 +24,16 @@ from ckwatch_web.content import (
     Column,
     Content,
     Facts,
+    Headlines,
     Note,
     Plot,
     Row,
     Table,
     changes,
     csv_text,
+    spans,
 )
-from ckwatch_web.grid import HEAT_STEPS, SHARE_STEPS, verdict_marks
+from ckwatch_web.grid import HEAT_STEPS, SHARE_STEPS, UNSURE, verdict_marks
 from ckwatch_web.places import TextPlace, place_in
 from ckwatch_web.plots import painted
 
@@ -85,7 +89,8 @@ def page(
     CSV file of each table."""
     plots: list[str] = []
     functions: list[str] = []
-    body = "".join(_block(block, plots, functions, csv_of) for block in content.blocks if not changes(block))
+    kept = (block for block in content.blocks if not changes(block) and not (isinstance(block, Plot) and block.live))
+    body = "".join(_block(block, plots, functions, csv_of) for block in kept)
     heading = f"{title}: {content.title}" if content.title else title
     links = _links(menu, "")
     more = f"<details><summary>{len(others)} pages</summary>{_links(others, '<br>')}</details>" if others[1:] else ""
@@ -112,9 +117,11 @@ def _links(links: Sequence[tuple[str, str]], separator: str) -> str:
 
 def _block(block: Block, plots: list[str], functions: list[str], csv_of: Mapping[str, str]) -> str:
     if isinstance(block, Note):
-        return f'<p class="note note-{block.kind}">{escape(block.text)}{_ways(block.place)}</p>'
+        return f'<p class="note note-{block.kind}">{_marked(block.text)}{_ways(block.place)}</p>'
     if isinstance(block, Facts):
         return _section(block.title, _facts(block) + _ways(block.place))
+    if isinstance(block, Headlines):
+        return f'<section class="part" aria-label="{escape(block.title)}">{_headlines(block)}</section>'
     if isinstance(block, Plot):
         return _section(block.title, _plot(block, plots, functions))
     if isinstance(block, Table):
@@ -132,6 +139,21 @@ def _section(title: str, body: str) -> str:
 def _facts(block: Facts) -> str:
     pairs = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in block.facts)
     return f'<dl class="facts">{pairs}</dl>'
+
+
+def _marked(text: str) -> str:
+    return "".join(f"<code>{escape(part)}</code>" if code else escape(part) for part, code in spans(text))
+
+
+def _headlines(block: Headlines) -> str:
+    lines = []
+    for line in block.lines:
+        mark, word = HEADLINE_MARKS[line.kind]
+        lines.append(
+            f'<li class="headline-{line.kind}"><span class="mark" role="img" aria-label="{word}">{mark}</span> '
+            f"<span>{escape(line.text)}</span></li>"
+        )
+    return f'<ul class="headlines">{"".join(lines)}</ul>'
 
 
 def _ways(place: TextPlace | None) -> str:
@@ -170,7 +192,7 @@ def _without_functions(value: Any, functions: list[str]) -> Any:
 
 def _table(block: Table, csv_file: str) -> str:
     if not block.rows:
-        return f"<p>{escape(block.empty)}</p>"
+        return f"<p>{_marked(block.empty)}</p>"
     places = any(row.get(PLACE) for row in block.rows)
     heads = "".join(f"<th scope=col{_number_class(column)}>{escape(column.title)}</th>" for column in block.columns) + (
         "<th scope=col>place</th>" if places else ""
@@ -187,7 +209,7 @@ def _table(block: Table, csv_file: str) -> str:
 
 
 def _number_class(column: Column) -> str:
-    return " class=number" if column.kind in ("number", "heat", "share") else ""
+    return " class=number" if column.is_number else ""
 
 
 def _row(block: Table, row: Row, *, places: bool) -> str:
@@ -197,7 +219,7 @@ def _row(block: Table, row: Row, *, places: bool) -> str:
 
 def _cell(column: Column, row: Row) -> str:
     value = row.get(column.key)
-    classes = ["number"] if column.kind in ("number", "heat", "share") else []
+    classes = ["number"] if column.is_number else []
     if column.kind == "code":
         classes.append("code-cell")
     if column.mark and row.get(column.mark):
@@ -205,7 +227,11 @@ def _cell(column: Column, row: Row) -> str:
     text = shown(value)
     if column.kind == "heat" and isinstance(value, (int, float)):
         classes.append(f"heat-{sum(value > step for step in HEAT_STEPS)}")
-        text = f"{value:.3f} {verdict_marks(str(row.get(f'{column.key}_verdict') or ''))}".strip()
+        verdict = str(row.get(f"{column.key}_verdict") or "")
+        classes += ["unsure"] if UNSURE in verdict else []
+        text = f"{value:.3f} {verdict_marks(verdict)}".strip()
+    if column.kind in ("time", "rate") and isinstance(value, (int, float)):
+        text = time_of(value) if column.kind == "time" else tflops(value)
     if column.kind == "share" and isinstance(value, (int, float)):
         classes.append(f"share-{sum(value >= step for step in SHARE_STEPS)}")
     names = f' class="{" ".join(classes)}"' if classes else ""

@@ -7,6 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -118,19 +119,48 @@ class _TerminalSession:
         self._feed = feed
         self._sources = SourceCache()
         self._pages = RenderedMessages(self._sources.read_line, output.root)
-        self._first = 0
+        self._look = ViewOptions(80, 24)
+        """The choices of whoever looks: what is shown of it all."""
         self.ended = False
 
     async def obey(self) -> None:
         """Do what keys ask for."""
-        async for key in self._screen.keys():
-            if key == "quit":
-                self.ended = True
-            elif key == "redraw":
-                self._screen.redraw()
-            else:
-                self._first = {"down": self._first + 1, "up": max(self._first - 1, 0), "first": 0}[key]
-            self._feed.wake()
+        async with anyio.create_task_group() as tasks:
+            async for key in self._screen.keys(lambda: self._look.typing):
+                if self._look.typing:
+                    self._type(key)
+                elif key == "quit":
+                    self.ended = True
+                elif key == "redraw":
+                    self._screen.redraw()
+                elif key == "rebuild":
+                    tasks.start_soon(self._feed.rebuild, self._board)
+                else:
+                    self._look = self._chosen(key)
+                self._feed.wake()
+
+    def _type(self, key: str) -> None:
+        look = self._look
+        if key == "enter":
+            self._look = replace(look, typing=False)
+        elif key == "escape":
+            self._look = replace(look, typing=False, filter="")
+        else:
+            self._look = replace(look, filter=look.filter[:-1] if key == "erase" else look.filter + key)
+
+    def _chosen(self, key: str) -> ViewOptions:
+        look = self._look
+        match key:
+            case "failed":
+                return replace(look, failed_only=not look.failed_only)
+            case "details":
+                return replace(look, details=not look.details)
+            case "filter":
+                return replace(look, typing=True)
+            case "escape":
+                return replace(look, filter="", failed_only=False)
+            case _:
+                return replace(look, first={"down": look.first + 1, "up": max(look.first - 1, 0), "first": 0}[key])
 
     def draw(self, changes: Sequence[Change]) -> None:
         """Take in the changes and show what is."""
@@ -140,10 +170,13 @@ class _TerminalSession:
         if any(change.topic.kind == "file" for change in changes):
             self._sources.forget()
             self._pages.renew(self._board.diagnostics())
-        self._first = min(self._first, max(len(in_order(self._board.diagnostics())) - 1, 0))
+        first = min(self._look.first, max(len(in_order(self._board.diagnostics())) - 1, 0))
         columns, rows = self._screen.size()
         lost = self._feed.lost
-        look = ViewOptions(columns, rows, self._first, LOST if lost else "", live=not lost, keys=self._screen.has_keys)
+        look = self._look = replace(
+            self._look, columns=columns, rows=rows, first=first, note=LOST if lost else self._feed.problem,
+            live=not lost, keys=self._screen.has_keys,
+        )  # fmt: skip
         self._screen.draw(view(self._board, self._pages, look, now), (columns, rows))
 
 

@@ -43,7 +43,7 @@ def test_order() -> None:
         (5, unit("k/early@x", "compiling", "built", at=2)),
         (5, unit("k/host@x", "done", "faulted", at=2)),
     )
-    expected = ["early", "late", "queued", "host", "bad", "new", "old", "idle"]
+    expected = ["host", "bad", "early", "late", "queued", "new", "old", "idle"]
     assert [found.instance for found in board.first(9)] == expected
     assert [found.instance for found in board.first(3)] == expected[:3]
 

@@ -90,6 +90,7 @@ def test_it_is_given_back_when_the_program_fails(terminal: Terminal) -> None:
         (b"\x1b[B\x1b[A\x1bOB", ["down", "up", "down"]),
         (b"xyz\x1b[5~\x1b[1;5Bg", ["first"]),
         (b"\x0c\xc3\xbcQ", ["redraw", "quit"]),
+        (b"rfd\x1b", ["rebuild", "failed", "details", "escape"]),
     ],
 )
 async def test_keys(terminal: Terminal, typed: bytes, names: list[str]) -> None:
@@ -102,6 +103,18 @@ async def test_keys(terminal: Terminal, typed: bytes, names: list[str]) -> None:
             if len(found) == len(names):
                 break
     assert found == names
+
+
+async def test_a_text_is_typed_until_it_is_kept(terminal: Terminal) -> None:
+    screen = terminal.screen()
+    found: list[str] = []
+    with anyio.fail_after(PATIENCE_S), screen.shown():
+        os.write(terminal.there, b"q/qd\x1b[A\x7f\rq")
+        async for key in screen.keys(lambda: "filter" in found and "enter" not in found):
+            found.append(key)
+            if len(found) == 7:
+                break
+    assert found == ["quit", "filter", "q", "d", "erase", "enter", "quit"]
 
 
 def test_without_a_keyboard_there_are_no_keys(terminal: Terminal) -> None:

@@ -75,10 +75,10 @@ def test_everything() -> None:
 ckwatch  kernels  5 units  1 compiling  1 queued  1 failed  1 built  1 not built
 ──────────────────────────────────────── 0/2  7 s
 
+✗ failed     k/m3@gfx942     23.4 s  2 errors
 ● compiling  k/m1@gfx942        7 s  t.j2 changed
 ○ queued     k/m2@gfx942        7 s  k.kernel.toml: MPerBlock 128 → 256
-✗ failed     k/m3@gfx942     23.4 s  2 errors, 00:01:00, t.j2 changed
-✓ built      k/m4@gfx942  2 min 5 s  1 warning, 00:00:30, from the store, t.j2 changed
+✓ built      k/m4@gfx942  2 min 5 s  1 warning
 · not built  k/m5@gfx942
 
 
@@ -87,7 +87,7 @@ ckwatch  kernels  5 units  1 compiling  1 queued  1 failed  1 built  1 not built
 
 
 
-q quits"""
+q quits   r rebuilds   f failed only   d details   / filter"""
     )
 
 
@@ -115,11 +115,11 @@ def test_figures_of_code_objects() -> None:
     rows = {columns: shown(board, columns, 20).splitlines()[3:6] for columns in (120, 200)}
     resources = "occupancy 2 (VGPR), 194 VGPR, no spills, MFMA 92 % predicted"
     assert rows[120] == [
-        f"✓ built  k/m1@gfx942  {resources}, 00:00:00, t.j2 changed",
-        "✓ built  k/m2@gfx942  1 warning, occupancy 2 (VGPR), 194 VGPR, 9 spilled, MFMA 92 % predicted, stale, 00:00:00, t.j2 ch…",
-        "✓ built  k/m3@gfx942  10.00 µs ±0 % (big), 00:00:00, t.j2 changed",
+        f"✓ built  k/m1@gfx942  {resources}",
+        "✓ built  k/m2@gfx942  1 warning, occupancy 2 (VGPR), 194 VGPR, 9 spilled, MFMA 92 % predicted, stale",
+        "✓ built  k/m3@gfx942  10.00 µs ±0 % (big)",
     ]
-    assert rows[200][2] == f"✓ built  k/m3@gfx942  10.00 µs ±0 % (big), {resources}, 00:00:00, t.j2 changed"
+    assert rows[200][2] == f"✓ built  k/m3@gfx942  10.00 µs ±0 % (big), {resources}"
 
 
 @pytest.mark.parametrize(
@@ -128,23 +128,23 @@ def test_figures_of_code_objects() -> None:
         (60, 8, """\
 ckwatch  kernels  5 units  ●1  ○1  ✗1  ✓1  ·1
 ──────────────────────────────────────── 0/2  7 s
+✗ failed     k/m3     23.4 s
 ● compiling  k/m1        7 s
 ○ queued     k/m2        7 s
-✗ failed     k/m3     23.4 s
 ✓ built      k/m4  2 min 5 s
 · not built  k/m5"""),
         (34, 6, """\
 ckwatch  5 units  ●1  ○1  ✗1  ✓1 …
+✗ k/m3     23.4 s
 ● k/m1        7 s
 ○ k/m2        7 s
-✗ k/m3     23.4 s
 ✓ k/m4  2 min 5 s
 · k/m5"""),
         (20, 5, """\
 ckwatch  5 units  ●…
+✗ k/m3
 ● k/m1
 ○ k/m2
-✗ k/m3
 … 2 more: 1 built, …"""),
         (20, 1, "ckwatch  5 units  ●…"),
     ],
@@ -160,12 +160,12 @@ def test_small_terminals(columns: int, rows: int, expected: str) -> None:
 ckwatch  w  6 units  6 failed
 nothing to do
 
-✗ failed  k/m0@gfx942  1.5 s  1 error, 00:00:00, t.j2 changed
-✗ failed  k/m1@gfx942  1.5 s  1 error, 00:00:00, t.j2 changed
-✗ failed  k/m2@gfx942  1.5 s  1 error, 00:00:00, t.j2 changed
-✗ failed  k/m3@gfx942  1.5 s  1 error, 00:00:00, t.j2 changed
-✗ failed  k/m4@gfx942  1.5 s  1 error, 00:00:00, t.j2 changed
-✗ failed  k/m5@gfx942  1.5 s  1 error, 00:00:00, t.j2 changed
+✗ failed  k/m0@gfx942  1.5 s  1 error
+✗ failed  k/m1@gfx942  1.5 s  1 error
+✗ failed  k/m2@gfx942  1.5 s  1 error
+✗ failed  k/m3@gfx942  1.5 s  1 error
+✗ failed  k/m4@gfx942  1.5 s  1 error
+✗ failed  k/m5@gfx942  1.5 s  1 error
 
 2 errors
 t.j2:1:9: error: no blok [c/x]
@@ -186,14 +186,14 @@ t.j2:1:16: error: no y [c/x]
       |                ^
 
 
-q quits   ↑ ↓ messages"""),
+q quits   r rebuilds   f failed only   d details   / filter   ↑ ↓ messages"""),
         (13, """\
 ckwatch  w  6 units  6 failed
 nothing to do
-✗ failed  k/m0@gfx942  1.5 s  1 error, 00:00:00, t.j2 changed
-✗ failed  k/m1@gfx942  1.5 s  1 error, 00:00:00, t.j2 changed
-✗ failed  k/m2@gfx942  1.5 s  1 error, 00:00:00, t.j2 changed
-… 3 more: 3 failed
+✗ failed  k/m0@gfx942  1.5 s  1 error
+✗ failed  k/m1@gfx942  1.5 s  1 error
+✗ failed  k/m2@gfx942  1.5 s  1 error
+✗ 3 more failed
 2 errors
 t.j2:1:9: error: no blok [c/x]
     1 | int a = blok + 1;
@@ -204,8 +204,8 @@ t.j2:1:16: error: no y [c/x]
         (9, """\
 ckwatch  w  6 units  6 failed
 nothing to do
-✗ failed  k/m0@gfx942  1.5 s  1 error, 00:00:00, t.j2 changed
-… 5 more: 5 failed
+✗ failed  k/m0@gfx942  1.5 s  1 error
+✗ 5 more failed
 2 errors
 t.j2:1:9: error: no blok [c/x]
     1 | int a = blok + 1;
@@ -215,6 +215,38 @@ t.j2:1:9: error: no blok [c/x]
 )  # fmt: skip
 def test_messages_share_the_rows_with_units(rows: int, expected: str) -> None:
     assert shown(ERRORS, 80, rows) == expected
+
+
+MANY = [
+    workspace(),
+    *(unit(f"k/bad{number}@x", "done", "failed", errors=1, at=number) for number in range(30)),
+    *(unit(f"k/queued{number}@x", "queued", None) for number in range(30)),
+]
+
+
+def test_failures_are_counted_where_they_stand() -> None:
+    lines = shown(MANY, 80, 24).split("\n")[3:-1]
+    marks = "".join(line[0] for line in lines)
+    assert marks == "✗" * 10 + "○" * 9 + "…"
+    assert lines[9] == "✗ 21 more failed"
+    assert lines[-1] == "… 21 more: 21 queued"
+
+
+def test_a_unit_that_was_built_and_has_errors_is_marked() -> None:
+    assert shown([workspace(), unit("k/a@x", "done", "built", errors=1)], 80, 20).split("\n")[3].startswith("✗ built")
+
+
+def test_units_can_be_filtered_and_told_in_detail() -> None:
+    def rows(**look: Any) -> list[str]:
+        return [line for line in shown(WORK, 100, 20, now=7.0, **look).split("\n")[3:-1] if line]
+
+    assert [line.split()[2] for line in rows(failed_only=True)] == ["k/m3@gfx942"]
+    assert [line.split()[2] for line in rows(filter="M1")] == ["k/m1@gfx942"]
+    assert rows(filter="nothing") == []
+    assert rows(filter="m4", details=True) == [
+        "✓ built  k/m4@gfx942  2 min 5 s  1 warning, 00:00:30, from the store, t.j2 changed"
+    ]
+    assert shown(WORK, 100, 20, filter="m4", typing=True).endswith("units with: m4▏  Enter keeps, Esc clears")
 
 
 @pytest.mark.parametrize(

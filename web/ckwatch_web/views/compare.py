@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from anyio import to_thread
 
 from ckwatch import CkwatchError
-from ckwatch.model.amounts import count, timestamp
+from ckwatch.model.amounts import change, count, timestamp
 from ckwatch.wire.analysis import compared_figures
 from ckwatch.wire.figures_text import how_compared
 from ckwatch_web.alignment import AlignedPair, align
 from ckwatch_web.choices import choose, chosen_unit, unit_choice
-from ckwatch_web.content import PLACE, UNIT, Block, Column, Content, Facts, Note, Plot, Row, Table
+from ckwatch_web.content import (
+    PLACE,
+    UNIT,
+    Block,
+    Column,
+    Content,
+    Facts,
+    Headline,
+    Headlines,
+    Note,
+    Plot,
+    Row,
+    Table,
+)
 from ckwatch_web.places import TextPlace, name_of, place_of
 from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, legend
 from ckwatch_web.view import PageView, Query
@@ -35,6 +48,9 @@ DRAWN = 40
 
 RATIOS = (0.9, 0.8, 0.5, 0.2, 0.1, 0.01)
 """Possible starts of the picture's axis; it ends at the reciprocal of one."""
+
+SURE = ("FAST", "SLOW")
+"""Verdicts of differences that are significant."""
 
 MARK = "differs"
 
@@ -97,7 +113,7 @@ def figures(ours: Side, theirs: Side) -> Table:
         {
             "id": one.name, "name": one.name, "ours": one.now, "theirs": one.before,
             MARK: both and one.before != one.now,
-            "worse": "" if one.worse is None else "A is worse" if one.worse else "A is better", UNIT: ours.name,
+            "worse": "" if one.worse is None else "against A" if one.worse else "for A", UNIT: ours.name,
         }
         for one in compared_figures(theirs.report, ours.report)
     ]  # fmt: skip
@@ -105,7 +121,7 @@ def figures(ours: Side, theirs: Side) -> Table:
         Column(key="name", title="figure", width=260, pinned=True, mark=MARK),
         Column(key="ours", title="A", width=160, mark=MARK),
         Column(key="theirs", title="B", width=160, mark=MARK),
-        Column(key="worse", title="", width=140),
+        Column(key="worse", title="speaks", width=140),
     )
     title = "Code objects; what is called predicted was not measured"
     return Table(key="figures", title=title, columns=columns, rows=tuple(rows), empty="none was analysed")
@@ -131,17 +147,38 @@ def timings(compared: Iterable[Compared]) -> Table:
     columns = (
         Column(key="shape", title="shape", width=160, pinned=True),
         Column(key="cache", title="cache", width=90),
-        Column(key="ours", title="A, µs", kind="number", width=110),
-        Column(key="theirs", title="B, µs", kind="number", width=110),
+        Column(key="ours", title="A", kind="time", width=110),
+        Column(key="theirs", title="B", kind="time", width=110),
         Column(key="ratio", title="A / B", kind="number", width=100, note="of the medians; below 1 A is faster"),
         Column(key="verdict", title="verdict of A", width=200, note="FAST and SLOW are significant"),
         Column(key="how", title="timed", width=100),
-        Column(key="standing", title="", width=110),
+        Column(key="standing", title="standing", width=110),
         Column(key="device", title="device", width=240),
         Column(key="at", title="taken", width=170),
     )
     empty = "none was timed; `ckwatch bench` takes timings"
     return Table(key="timings", title="Measured on each shape", columns=columns, rows=tuple(rows), empty=empty)
+
+
+def verdict(compared: Iterable[Compared]) -> Headlines:
+    """The answer in a sentence or two: on how many shapes A is surely faster and slower than B, and by how much."""
+    known = [one for one in compared if one.comparison is not None]
+    lines = []
+    kinds: tuple[tuple[Literal["faster", "slower"], str, Callable[..., float]], ...] = (
+        ("faster", "FAST", min), ("slower", "SLOW", max),
+    )  # fmt: skip
+    for kind, name, most in kinds:
+        some = [(one.comparison.ratio, one) for one in known if one.comparison and one.comparison.verdict == name]
+        if some:
+            ratio = most(ratio for ratio, _ in some)
+            where = next(one for found, one in some if found == ratio)
+            text = f"A is {kind} than B on {len(some)} of {len(known)}: {change(ratio)} on {where.shape}, {where.cache}"
+            lines.append(Headline(kind=kind, text=text, address="#timings"))
+    left = sum(one.comparison is not None and one.comparison.verdict not in SURE for one in known)
+    if left:
+        text = f"on {left} of {len(known)}, A and B are as fast as each other, as far as was measured"
+        lines.append(Headline(kind="calm", text=text, address="#timings"))
+    return Headlines(key="verdict", title="Verdict", lines=tuple(lines))
 
 
 def ratio_plot(compared: Sequence[Compared]) -> Plot | None:
@@ -155,7 +192,7 @@ def ratio_plot(compared: Sequence[Compared]) -> Plot | None:
     series: list[dict[str, Any]] = [
         {
             "name": f"{cache} cache", "type": "bar", "itemStyle": {"color": COLOURS[at]},
-            "data": [_bar(one) for one in known if one.cache == cache and one.shape in shown],
+            "data": [_bar(one, COLOURS[at]) for one in known if one.cache == cache and one.shape in shown],
         }
         for at, cache in enumerate(caches)
     ]  # fmt: skip
@@ -175,11 +212,18 @@ def ratio_plot(compared: Sequence[Compared]) -> Plot | None:
     return Plot(key="ratios", title="Time of A over that of B", option=option, summary=summary, height_px=260)
 
 
-def _bar(one: Compared) -> dict[str, Any]:
+def _bar(one: Compared, colour: str) -> dict[str, Any]:
+    """One shape's ratio, hollow unless the difference is sure."""
     found = one.comparison
     ratio = 1.0 if found is None else found.ratio
     verdict = "" if found is None else found.verdict + how_compared(found)
-    return {"value": [one.shape, ratio], "text": f"{one.shape}, {one.cache} cache\nA / B = {ratio:.3f}, {verdict}"}
+    hollow = {} if found is not None and found.verdict in SURE else {"itemStyle": _hollow(colour)}
+    text = f"{one.shape}, {one.cache} cache\nA / B = {ratio:.3f}, {verdict}"
+    return {"value": [one.shape, ratio], "text": text, **hollow}
+
+
+def _hollow(colour: str) -> dict[str, Any]:
+    return {"color": "transparent", "borderColor": colour, "borderWidth": 2}
 
 
 def _range(ratios: Sequence[float]) -> tuple[float, float]:
@@ -221,7 +265,7 @@ def listing_table(ours: Instructions, theirs: Instructions, part: str, names: tu
     columns = (
         Column(key="from", title="A at", kind="code", width=90),
         Column(key="ours", title="A", kind="code", width=520, mark=MARK),
-        Column(key="change", title="", width=60, note="≠ differs, − only in A, + only in B; registers do not count"),
+        Column(key="change", title="≠", width=60, note="≠ differs, − only in A, + only in B; registers do not count"),
         Column(key="theirs", title="B", kind="code", width=520, mark=MARK),
         Column(key="to", title="B at", kind="code", width=90),
     )
@@ -322,6 +366,9 @@ async def show(feed: Feed, query: Query) -> Content:
     blocks: list[Block] = [choice, other, part, _about(row, "A")]
     if against in feed.units:
         blocks.append(_about(feed.units[against], "B"))
+    answer = verdict(compared)
+    if answer.lines:
+        blocks.insert(3, answer)
     picture = ratio_plot(compared)
     blocks += [] if picture is None else [picture]
     if compared:

@@ -175,7 +175,7 @@ def _messages(trace: TimeTrace) -> Table:
         rows.append({"id": str(at), PLACE: place.text, UNIT: trace.unit, "severity": found.severity,
                      "message": found.message, "where": name_of(place)})  # fmt: skip
     columns = (
-        Column(key="severity", title="", width=110),
+        Column(key="severity", title="severity", width=110),
         Column(key="message", title="message", width=620),
         Column(key="where", title="where", width=220),
     )

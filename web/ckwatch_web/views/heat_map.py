@@ -19,7 +19,7 @@ from ckwatch import CkwatchError
 from ckwatch.model.amounts import count, time_of
 from ckwatch_web.choices import choose, kernel_choice, shapes_of
 from ckwatch_web.content import ID, PLACE, UNIT, Block, Cell, Choice, Column, Content, Note, Plot, Row, Table
-from ckwatch_web.grid import HEAT_STEPS
+from ckwatch_web.grid import HEAT_STEPS, UNSURE
 from ckwatch_web.plots import HEAT_COLOURS, NAME_TIP, base, shortened
 from ckwatch_web.view import PageView, Query
 
@@ -155,7 +155,7 @@ def table_of(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Tabl
         Column(key="mean", title="mean", kind="heat", width=100, note=f"Geometric mean of the ratios to {to}"),
         Column(key="worst", title="worst", kind="heat", width=100, note=f"The largest ratio to {to}"),
         Column(key="best_on", title="best on", kind="number", width=110, note="Shapes on which nothing is faster"),
-        Column(key="fastest", title="fastest, µs", kind="number", width=130, note="Its shortest median on any shape"),
+        Column(key="fastest", title="fastest", kind="time", width=130, note="Its shortest median on any shape"),
         Column(key="notes", title="of its timings", width=210),
         *(
             Column(key=f"s{at}", title=shape, kind="heat", width=150, note=f"{shape}: time ÷ that of {to}")
@@ -224,8 +224,8 @@ def best_table(lines: Sequence[Line], shapes: Sequence[str]) -> Table:
     columns = (
         Column(key="shape", title="shape", width=200, pinned=True),
         Column(key="instance", title="best instance", width=320),
-        Column(key="median", title="median, µs", kind="number", width=120),
-        Column(key="tflops", title="TFLOP/s", kind="number", width=110),
+        Column(key="median", title="median", kind="time", width=120),
+        Column(key="tflops", title="rate", kind="rate", width=110),
         Column(key="gbps", title="GB/s", kind="number", width=110),
         Column(key="bound", title="% of bound", kind="number", width=130, note="At the specified clock"),
         Column(key="standing", title="standing", width=160),
@@ -247,10 +247,12 @@ def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
             if timing.failure:
                 crosses.append({"name": name, "value": [x, y]})
             elif ratio is not None:
-                cell: dict[str, object] = {"name": name, "value": [x, y, round(ratio, 3)]}
-                if timing.standing != "fresh":
-                    cell["itemStyle"] = {"decal": HATCHED}
-                cells.append(cell)
+                style: dict[str, object] = {"decal": HATCHED} if timing.standing != "fresh" else {}
+                if UNSURE in line.verdicts.get(shape, ""):
+                    style["opacity"] = FADED
+                cells.append(
+                    {"name": name, "value": [x, y, round(ratio, 3)], **({"itemStyle": style} if style else {})}
+                )
     option = base(
         tooltip=NAME_TIP,
         grid={"left": 12, "right": 24, "top": 52, "bottom": 8, "containLabel": True},
@@ -277,6 +279,7 @@ def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
     )
 
 
+FADED = 0.3
 HATCHED = {
     "symbol": "rect",
     "color": "rgba(0, 0, 0, 0.3)",
@@ -319,6 +322,8 @@ def _summary(lines: Sequence[Line], drawn: Sequence[Line], shapes: Sequence[str]
         parts.append(f"{count(failures, 'cross', 'crosses')}: no time, because the kernel or its device failed")
     if any(timing.standing == "stale" for line in drawn for timing in line.timings.values()):
         parts.append("Hatched: stale, of an earlier artifact")
+    if any(UNSURE in verdict for line in drawn for verdict in line.verdicts.values()):
+        parts.append("Faded: a difference that is not sure")
     parts.append("A colour reaches up to the ratio beside it")
     return ". ".join(parts) + "."
 

@@ -57,6 +57,16 @@ def by_shape(timings: Iterable[Timing]) -> dict[str, list[Timing]]:
     return dict(sorted(found.items(), key=lambda each: -each[1][-1].id))
 
 
+def _drawn(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int) -> Plot | Note:
+    """The picture of a shape; a sentence where it has no time."""
+    if any(timing.failure is None for timing in timings):
+        return plot_of(shape, timings, verdicts, at)
+    return Note(key=f"untimed-{at}", text=f"{shape}: {summary_of(timings, verdicts, 0)}", kind="warning")
+
+
+SHORT_S, HOUR_S = 120.0, 3600.0
+
+
 def plot_of(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int = 0) -> Plot:
     """One shape's medians, with the interval from the minimum to the third quartile, and the clocks where they were
     read. Vertical lines stand where the artifact became another one, crosses where there was no time."""
@@ -90,12 +100,18 @@ def plot_of(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int =
         grid={"left": 26, "right": 56 if clocks else 24, "top": 44, "bottom": 24, "containLabel": True},
         tooltip=NAME_TIP,
         legend=legend(names),
-        xAxis=axis("", kind="time", boundaryGap=["3%", "3%"]),
+        xAxis=axis("", kind="time", boundaryGap=["3%", "3%"], **_ends(timings)),
         yAxis=axes,
         series=series,
     )
     summary = summary_of(timings, verdicts, len(changes))
     return Plot(key=f"history-{at}", title=shape, option=option, summary=summary, height_px=340)
+
+
+def _ends(timings: Sequence[Timing]) -> Option:
+    """The ends of an axis of hours where all was measured within a minute or so; else those of the data."""
+    first, last = min(timing.taken_at for timing in timings), max(timing.taken_at for timing in timings)
+    return {} if last - first > SHORT_S else {"min": 1000 * (first - HOUR_S), "max": 1000 * (last + HOUR_S)}
 
 
 def _time_axis(low: float, high: float) -> Option:
@@ -218,12 +234,12 @@ def timings_table(unit: UnitRow, timings: Iterable[Timing], verdicts: Verdicts) 
         Column(key="taken", title="taken", width=170, pinned=True),
         Column(key="shape", title="shape", width=150),
         Column(key="cache", title="cache", width=90),
-        Column(key="median", title="median, µs", kind="number", width=130),
-        Column(key="minimum", title="minimum, µs", kind="number", width=140),
-        Column(key="q3", title="3rd quartile, µs", kind="number", width=150),
+        Column(key="median", title="median", kind="time", width=130),
+        Column(key="minimum", title="minimum", kind="time", width=140),
+        Column(key="q3", title="3rd quartile", kind="time", width=150),
         Column(key="error", title="error, %", kind="number", width=110, note="Standard error of the median"),
         Column(key="compared", title="compared", width=320),
-        Column(key="tflops", title="TFLOP/s", kind="number", width=120),
+        Column(key="tflops", title="rate", kind="rate", width=120),
         Column(key="gbps", title="GB/s", kind="number", width=110),
         Column(key="bound", title="% of bound", kind="number", width=130, note="At the specified clock"),
         Column(key="observed", title="% at the clock", kind="number", width=150, note="At the clock that was observed"),
@@ -279,7 +295,7 @@ def runs_table(unit: UnitRow, runs: Sequence[Run]) -> Table:
         Column(key="finished", title="finished", width=170, pinned=True),
         Column(key="outcome", title="outcome", width=140),
         Column(key="seconds", title="compile, s", kind="number", width=130),
-        Column(key="store", title="", width=140),
+        Column(key="store", title="store", width=140),
         Column(key="cause", title="because", width=480),
         Column(key="key", title="key", width=150),
     )
@@ -315,7 +331,7 @@ async def show(feed: Feed, query: Query) -> Content:
         if not groups:
             why = row.unmeasured or f"`ckwatch bench '{row.id}'` takes timings"
             made.append(Note(key="untimed", text=f"No timings: {why}.", kind="hint"))
-        made += [plot_of(name, own, verdicts, at) for at, (name, own) in enumerate(shown)]
+        made += [_drawn(name, own, verdicts, at) for at, (name, own) in enumerate(shown)]
         tabled = [timing for timing in timings if shape.value in (ALL, timing.shape)]
         made += [timings_table(row, tabled, verdicts), runs_table(row, runs)]
         return tuple(made)

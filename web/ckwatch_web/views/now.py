@@ -15,6 +15,7 @@ from ckwatch_web.content import PLACE, UNIT, Action, Block, Cell, Column, Conten
 from ckwatch_web.places import TextPlace, name_of
 from ckwatch_web.plots import COLOURS, axis, base, legend
 from ckwatch_web.view import PageView, Query
+from ckwatch_web.views.headlines import headlines
 
 if TYPE_CHECKING:
     from ckwatch.model.diagnostics import Diagnostic
@@ -26,7 +27,7 @@ COLUMNS = (
     Column(key="errors", title="errors", kind="number", width=90),
     Column(key="seconds", title="compile, s", kind="number", width=110),
     Column(key="finished", title="finished", width=170),
-    Column(key="best", title="fastest, µs", kind="number", width=120),
+    Column(key="best", title="fastest", kind="time", width=120),
     Column(key="shape", title="on", width=120),
     Column(key="resources", title="code object", width=380),
     Column(key="verification", title="verified", width=240),
@@ -92,7 +93,12 @@ def timeline(samples: Iterable[QueueSample], now: float) -> Plot:
         tooltip={"trigger": "axis", "confine": True},
         series=series,
     )
-    return Plot(key="queues", title="Queues, the last minutes", option=option, summary=f"Now: {words}.", height_px=240)
+    title, summary = "Queues, the last minutes", f"Now: {words}."
+    return Plot(key="queues", title=title, option=option, summary=summary, height_px=240, live=True)
+
+
+def _at_work(sample: QueueSample) -> bool:
+    return any(getattr(sample, key) for key, _ in LINES)
 
 
 def messages(diagnostics: Sequence[tuple[Diagnostic, str]]) -> Table:
@@ -138,7 +144,8 @@ MOST_MESSAGES = 500
 
 async def show(feed: Feed, _query: Query) -> Content:
     """The whole view."""
-    found = [one for own in feed.diagnostics.values() for one in own][:MOST_MESSAGES]
+    every = [one for own in feed.diagnostics.values() for one in own]
+    found = every[:MOST_MESSAGES]
     places = [(one.span.path, one.span.start.line) for one in found]
     lines = await to_thread.run_sync(source_lines, places)
     rows = list(feed.units.values())
@@ -151,6 +158,7 @@ async def show(feed: Feed, _query: Query) -> Content:
         blocks += [
             Note(key=f"warning-{topic}", text=text, kind="warning") for topic, text in workspace.warnings.items()
         ]
+    blocks.append(headlines(rows, every, time.time()))
     counts = ((state, str(number)) for state, number in sorted(states.items(), key=lambda one: -one[1]))
     compiled = sum(row.seconds for row in rows)
     facts = (("units", str(len(rows))), *counts, ("compile time in all", duration(compiled)))
@@ -158,7 +166,8 @@ async def show(feed: Feed, _query: Query) -> Content:
     blocks.append(Action(key="build", label="Build all"))
     blocks.append(Action(key="bench", label="Time all"))
     blocks.append(Action(key="cancel", label="Cancel what is at work"))
-    blocks.append(timeline(feed.timeline, time.time()))
+    if any(_at_work(sample) for sample in feed.timeline):
+        blocks.append(timeline(feed.timeline, time.time()))
     if found:
         blocks.append(messages(list(zip(found, lines, strict=True))))
     table = await to_thread.run_sync(lambda: tuple(unit_cells(row) for row in rows))

@@ -102,7 +102,8 @@ def state_of(chosen: Chosen) -> Note:
     else:
         kernel = chosen.kernel.value
         lines.append(
-            f"{kernel} was not tuned: `ckwatch tune {kernel}` looks for its fastest instances."
+            f"{kernel} has not been tuned. `ckwatch tune {kernel}` looks for its fastest instances, here and now: "
+            "what it tries appears in this view. `ckwatch web --allow-changes` has a button for it."
             if kernel
             else "There is no kernel to tune: `ckwatch init` writes one."
         )

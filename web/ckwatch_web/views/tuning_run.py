@@ -106,12 +106,12 @@ def best_table(record: TuningRecord, problems: Mapping[str, Mapping[str, int | f
     columns = (
         Column(key="shape", title="shape", width=120, pinned=True),
         Column(key="instance", title="instance", width=260),
-        Column(key="median", title="median, µs", kind="number", width=120),
-        Column(key="low", title="from, µs", kind="number", width=110, note=BEST_TEXT),
-        Column(key="high", title="to, µs", kind="number", width=110, note=BEST_TEXT),
+        Column(key="median", title="median", kind="time", width=120),
+        Column(key="low", title="from", kind="time", width=110, note=BEST_TEXT),
+        Column(key="high", title="to", kind="time", width=110, note=BEST_TEXT),
         Column(key="confidence", title="confidence, %", kind="number", width=130, note=BEST_TEXT),
         Column(key="next", title="runner-up", width=260),
-        Column(key="next_us", title="its median, µs", kind="number", width=130),
+        Column(key="next_us", title="its median", kind="time", width=130),
         Column(key="problem", title="sizes", width=240),
     )
     return Table(key="best", title="Best for each shape", columns=columns, rows=tuple(rows), height_px=300)
@@ -385,9 +385,9 @@ def points_table(record: TuningRecord, shape: str, texts: Texts) -> Table:
         Column(key="number", title="number", kind="number", width=110),
         Column(key="instance", title="instance", width=240, pinned=True),
         Column(key="ratio", title="to the best", kind="heat", width=110),
-        Column(key="median", title="median, µs", kind="number", width=115),
-        Column(key="low", title="from, µs", kind="number", width=105, note=BEST_TEXT),
-        Column(key="high", title="to, µs", kind="number", width=105, note=BEST_TEXT),
+        Column(key="median", title="median", kind="time", width=115),
+        Column(key="low", title="from", kind="time", width=105, note=BEST_TEXT),
+        Column(key="high", title="to", kind="time", width=105, note=BEST_TEXT),
         Column(key="status", title="status", width=130),
         *(
             Column(key=f"parameter {name}", title=name, kind="number" if name in numbers else "text", width=130)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from heapq import nsmallest
@@ -41,6 +41,12 @@ class UnitFilter:
             )
             self._known[key] = found
         return found
+
+
+def is_broken(unit: Unit) -> bool:
+    """Return True if the unit failed or has errors, and nothing works on it."""
+    state = state_of(unit)
+    return state not in AT_WORK and (state in ("failed", "faulted") or unit.errors > 0)
 
 
 Rank = tuple[int, float, str]
@@ -100,12 +106,14 @@ class Board:
             return "" if self.workspace is None else self.workspace.waits_for
         return unit.waits_for
 
-    def first(self, number: int) -> list[Unit]:
-        """The units that matter most: those at work, the most advanced first; then those that failed; then the others.
+    def first(self, number: int, wanted: Callable[[Unit], bool] | None = None) -> list[Unit]:
+        """The units that matter most, of the `wanted` ones: those that failed; then those at work, the most advanced
+        first; then the others.
 
         In each group the most recent come first, of those at work the ones that have been at it for longest.
         """
-        return [self.units[name] for name in nsmallest(number, self._ranks, key=self._ranks.__getitem__)]
+        names = self._ranks if wanted is None else [name for name in self._ranks if wanted(self.units[name])]
+        return [self.units[name] for name in nsmallest(number, names, key=self._ranks.__getitem__)]
 
     @property
     def working(self) -> AbstractSet[str]:
@@ -170,8 +178,8 @@ class Board:
     def _rank(self, unit: Unit) -> Rank:
         state = state_of(unit)
         if state in AT_WORK:
-            return AT_WORK.index(state), self.since(unit), unit.id
-        group = len(AT_WORK) + (0 if state in ("failed", "faulted") else 2 if state == "not built" else 1)
+            return 1 + AT_WORK.index(state), self.since(unit), unit.id
+        group = 0 if is_broken(unit) else len(AT_WORK) + (2 if state == "not built" else 1)
         return group, -(unit.cause[0].at if unit.cause else 0.0), unit.id
 
     def _settle(self, unit: str, now: float) -> None:

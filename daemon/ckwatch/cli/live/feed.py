@@ -39,6 +39,8 @@ class WatchFeed:
         """True while there is no daemon."""
         self.over = False
         """True once the daemon was stopped."""
+        self.problem = ""
+        """Why the last rebuild that was asked for was not done."""
 
     def take(self) -> list[Change]:
         """The changes since the last time."""
@@ -98,6 +100,17 @@ class WatchFeed:
             with suppress(UnknownUnitError, *LOST_ERRORS):
                 await self._client.focus(*(glob.escape(unit) for unit in sorted(units)))
                 self._asked = units
+
+    async def rebuild(self, board: Board) -> None:
+        """Compile the units again, whatever the store has; while some are at work, nothing."""
+        if board.busy:
+            return
+        self.problem = ""
+        try:
+            await self._client.rerun(*(glob.escape(unit) for unit in sorted(board.units)))
+        except CkwatchError as error:
+            self.problem = error.message
+            self.wake()
 
     async def _check(self) -> None:
         try:

@@ -30,7 +30,11 @@ _KEYS = {
     b"q": "quit", b"Q": "quit", b"\x04": "quit",
     b"j": "down", b"\x1b[B": "down", b"\x1bOB": "down", b"k": "up", b"\x1b[A": "up", b"\x1bOA": "up",
     b"g": "first", b"\x1b[H": "first", b"\x1bOH": "first", b"\x0c": "redraw",
+    b"r": "rebuild", b"f": "failed", b"d": "details", b"/": "filter", b"\x1b": "escape",
 }  # fmt: skip
+
+
+_EDITING = {b"\x1b": "escape", b"\r": "enter", b"\n": "enter", b"\x7f": "erase", b"\x08": "erase", b"\x04": "escape"}
 
 
 class Screen:
@@ -84,8 +88,9 @@ class Screen:
         """Send everything the next time."""
         self._shown = None
 
-    async def keys(self) -> AsyncIterator[str]:
-        """Names of the keys that mean something; ends when there is no terminal any more."""
+    async def keys(self, typing: Callable[[], bool] = lambda: False) -> AsyncIterator[str]:
+        """Names of the keys that mean something; ends when there is no terminal any more. While somebody is `typing` a
+        text: characters as they are, `escape`, `enter` and `erase`."""
         if self._in is None:
             return
         while True:
@@ -99,7 +104,12 @@ class Screen:
             if not data:
                 return
             for key in _KEY.findall(data):
-                if key in _KEYS:
+                if typing():
+                    if key in _EDITING:
+                        yield _EDITING[key]
+                    elif len(key) == 1 and 0x20 < key[0] < 0x7F:
+                        yield key.decode()
+                elif key in _KEYS:
                     yield _KEYS[key]
 
     async def signals(self, wake: Callable[[], None]) -> None:

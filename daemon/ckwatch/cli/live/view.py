@@ -1,8 +1,9 @@
 """How a board looks on a terminal: a function from state, size and time to lines of text.
 
-From the top: the workspace and the number of units in each state, the progress, what limits the daemon; units, those in
-progress first, then failed ones, then the most recent; and the messages. Where rows are few, units and messages share
-them, and what is left out is counted. Where columns are few, reasons go first, then words, then times.
+From the top: the workspace and the number of units in each state, the progress, what limits the daemon; units, failed
+ones first, then those in progress, then the most recent; and the messages. Where rows are few, units and messages share
+them, and what is left out is counted where it would stand. Where columns are few, reasons go first, then words, then
+times.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rich.text import Text
 
 from ckwatch.checks.places import ReadLine
 from ckwatch.cli.diagnostic_text import count_summary, format_diagnostic
-from ckwatch.cli.live.board import Board
+from ckwatch.cli.live.board import Board, is_broken
 from ckwatch.model.amounts import clock, count, duration, elapsed
 from ckwatch.wire.figures_text import (
     AT_WORK,
@@ -56,10 +57,63 @@ WORD_COLUMNS, TIME_COLUMNS, REASON_COLUMNS, BOTH_COLUMNS = 40, 30, 70, 180
 """Terminals of fewer columns go without it; `BOTH_COLUMNS`: the figures of a code object beside a timing."""
 
 
-def table(board: Board, columns: int, rows: int, now: float) -> list[Text]:
-    """As many units as fit, the rest counted in the last line."""
-    shown = board.first(rows if len(board.units) <= rows else max(rows - 1, 0))
-    cells = [_cells(board, unit, now, both=columns >= BOTH_COLUMNS) for unit in shown]
+@dataclass(frozen=True, slots=True)
+class ViewOptions:
+    """The visible part: `columns` × `rows` cells, messages from the `first` on. `note` stands in place of the progress.
+
+    `live`: whether what is shown is what is. `keys`: whether they are read. `details`: say of units when and why.
+    `failed_only`: no other units. `filter`: a part of the names of the units that are shown; `typing`: it is being
+    typed.
+    """
+
+    columns: int
+    rows: int
+    first: int = 0
+    note: str = ""
+    live: bool = True
+    keys: bool = True
+    details: bool = False
+    failed_only: bool = False
+    filter: str = ""
+    typing: bool = False
+
+    def shows(self, unit: Unit) -> bool:
+        """Return True if the unit's name has the filter's text in any case, and it failed if only those count."""
+        return self.filter.lower() in unit.id.lower() and (is_broken(unit) or not self.failed_only)
+
+
+def table(board: Board, look: ViewOptions, rows: int, now: float) -> list[Text]:
+    """As many units as fit. Failed ones come first, and keep half of the rows where there are many; of each kind the
+    rest is counted in its last line."""
+    failed = board.first(rows, lambda unit: is_broken(unit) and look.shows(unit))
+    others = board.first(rows, lambda unit: not is_broken(unit) and look.shows(unit))
+    all_failed, all_others = (
+        Counter(state_of(unit) for unit in board.units.values() if is_broken(unit) is broken and look.shows(unit))
+        for broken in (True, False)
+    )
+    left = max(rows - min(all_others.total(), rows // 2), 0)
+    failed = failed[: _fitting(all_failed.total(), left)]
+    left = rows - min(all_failed.total(), left)
+    others = others[: _fitting(all_others.total(), left)]
+    lines = _rows(board, [*failed, *others], look, now)
+    if more := all_failed.total() - len(failed):
+        lines.insert(len(failed), cut(Text(f"✗ {more} more failed", style="red"), look.columns))
+    if more := all_others.total() - len(others):
+        states = in_words(all_others - Counter(map(state_of, others)))
+        lines.append(cut(Text(f"… {more} more: {states}", style="dim"), look.columns))
+    return lines[: max(rows, 0)]
+
+
+def _fitting(units: int, rows: int) -> int:
+    """How many of them have a line of their own: all, or all but the last line, which counts the rest."""
+    return units if units <= rows else max(rows - 1, 0)
+
+
+def _rows(board: Board, shown: Sequence[Unit], look: ViewOptions, now: float) -> list[Text]:
+    """A line for each of these units."""
+    columns = look.columns
+    both = columns >= BOTH_COLUMNS
+    cells = [_cells(board, unit, now, both=both, details=look.details) for unit in shown]
     names = _names(shown, columns)
     word = max((len(row[0]) for row in cells), default=0) if columns >= WORD_COLUMNS else 0
     spent = max((len(row[1]) for row in cells), default=0) if columns >= TIME_COLUMNS else 0
@@ -67,8 +121,8 @@ def table(board: Board, columns: int, rows: int, now: float) -> list[Text]:
     longest = max((cell_len(name) for name in names), default=0)
     width = min(longest, free if columns < REASON_COLUMNS else max(free - 20, free * 2 // 3))
     lines = []
-    for name, (state, took, why) in zip(names, cells, strict=True):
-        mark, style = MARKS[state]
+    for unit, name, (state, took, why) in zip(shown, names, cells, strict=True):
+        mark, style = MARKS["failed"] if is_broken(unit) and state != "faulted" else MARKS[state]
         line = Text.assemble((f"{mark} ", style))
         if word:
             line.append(f"{state:<{word}}  ", style=style)
@@ -83,15 +137,11 @@ def table(board: Board, columns: int, rows: int, now: float) -> list[Text]:
             line.stylize("dim")
         line.rstrip()
         lines.append(cut(line, columns))
-    left = len(board.units) - len(shown)
-    if left and rows > 0:
-        others = board.counts - Counter(state_of(unit) for unit in shown)
-        lines.append(cut(Text(f"… {left} more: {in_words(others)}", style="dim"), columns))
     return lines
 
 
-def _cells(board: Board, unit: Unit, now: float, *, both: bool) -> tuple[str, str, Text]:
-    """State, time, and what there is to say."""
+def _cells(board: Board, unit: Unit, now: float, *, both: bool, details: bool) -> tuple[str, str, Text]:
+    """State, time, and what there is to say; with `details` also when and why."""
     state = state_of(unit)
     if state in AT_WORK:
         passed_s = max(now - board.since(unit), 0.0)
@@ -117,8 +167,10 @@ def _cells(board: Board, unit: Unit, now: float, *, both: bool) -> tuple[str, st
         why.append((", " if why else "") + words)
     if (both or not words) and (words := figures_words(unit.figures)):
         why.append((", " if why else "") + words)
-    details = [clock(unit.cause[0].at) if unit.cause else "", "from the store" if unit.from_store else "", reason(unit)]
-    why.append((", " if why else "") + ", ".join(part for part in details if part), style="dim")
+    if details or not why:
+        when = clock(unit.cause[0].at) if unit.cause else ""
+        parts = [when, "from the store" if unit.from_store else "", reason(unit)] if details else [reason(unit)]
+        why.append((", " if why else "") + ", ".join(part for part in parts if part), style="dim")
     took = duration(unit.seconds) if unit.seconds else ""
     return state, took, why
 
@@ -316,21 +368,6 @@ AIRY_ROWS, FULL_ROWS = 16, 8
 """Terminals of fewer rows have no blank lines and no footer; of fewer still, no progress and no warnings."""
 
 
-@dataclass(frozen=True, slots=True)
-class ViewOptions:
-    """The visible part: `columns` × `rows` cells, messages from the `first` on. `note` stands in place of the progress.
-
-    `live`: whether what is shown is what is. `keys`: whether they are read.
-    """
-
-    columns: int
-    rows: int
-    first: int = 0
-    note: str = ""
-    live: bool = True
-    keys: bool = True
-
-
 def view(board: Board, pages: RenderedMessages, look: ViewOptions, now: float) -> list[Text]:
     """At most `look.rows` lines of at most `look.columns` cells."""
     messages = in_order(board.diagnostics())
@@ -342,12 +379,12 @@ def view(board: Board, pages: RenderedMessages, look: ViewOptions, now: float) -
     gap = [Text()] if airy else []
     left = look.rows - len(top) - len(footer) - len(gap)
     if not messages:
-        body = table(board, look.columns, left, now)
+        body = table(board, look, left, now)
     else:
         first = min(look.first, len(messages) - 1)
         below = fitted(messages[first:], pages, look.columns, max(left - 1, 0))
         room = max(left - 1 - len(below) - len(gap), int(left * UNIT_SHARE))
-        above = table(board, look.columns, room, now)
+        above = table(board, look, room, now)
         above += gap if above else []
         left -= len(above)
         below = fitted(messages[first:], pages, look.columns, left - 1)
@@ -433,4 +470,9 @@ def _heading(messages: Sequence[Diagnostic], first: int, columns: int) -> Text:
 def _footer(look: ViewOptions, messages: Sequence[Diagnostic]) -> Text:
     if not look.keys:
         return cut(Text("Ctrl-C quits", style="dim"), look.columns)
-    return cut(Text(f"q quits{'   ↑ ↓ messages' if len(messages) > 1 else ''}", style="dim"), look.columns)
+    if look.typing:
+        return cut(Text(f"units with: {look.filter}▏  Enter keeps, Esc clears", style="bold"), look.columns)
+    keys = ["q quits", "r rebuilds", "f all" if look.failed_only else "f failed only"]
+    keys += ["d short" if look.details else "d details", f"/{look.filter}" if look.filter else "/ filter"]
+    keys += ["↑ ↓ messages"] if len(messages) > 1 else []
+    return cut(Text("   ".join(keys), style="dim"), look.columns)

@@ -1,0 +1,163 @@
+"""The first lines of the page: what broke, what became slower or faster, which instance is best, what runs.
+
+Each is a sentence with a number and the address of the view that says more. The rest of the page is for whoever goes on
+from there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from ckwatch.model.amounts import change, count, time_of
+from ckwatch.model.kernels import Outcome
+from ckwatch.model.verification import VerificationOutcome
+from ckwatch_web.content import Headline, Headlines
+
+if TYPE_CHECKING:
+    from ckwatch.model.diagnostics import Diagnostic
+    from ckwatch_web.feed import TimingRow, UnitRow
+
+RECENT_S = 86_400.0
+"""A comparison with the previous artifact is news for a day."""
+
+MOST = 6
+"""Headlines of a kind; one more says how many are left out."""
+
+
+def headlines(rows: Sequence[UnitRow], diagnostics: Iterable[Diagnostic], now: float) -> Headlines:
+    """All of them, the worst first; `now` in Unix seconds."""
+    lines = [
+        *_broken(rows, list(diagnostics)),
+        *_changed(rows, now),
+        *_best(rows),
+        *_running(rows),
+    ]
+    if not any(line.kind in ("broken", "slower", "faster", "running") for line in lines):
+        built = sum(row.outcome == Outcome.BUILT for row in rows)
+        lines.insert(0, Headline(kind="calm", text=f"{built} of {count(len(rows), 'unit')} built, nothing is wrong"))
+    return Headlines(key="headlines", title="Now", lines=tuple(lines))
+
+
+def _address(view: str, **query: str) -> str:
+    return f"/{view}?{urlencode(query)}"
+
+
+def _some(lines: list[Headline], rest: Callable[[int], Headline]) -> list[Headline]:
+    """The first of a kind, and how many more there are."""
+    return lines if len(lines) <= MOST else [*lines[: MOST - 1], rest(len(lines) - MOST + 1)]
+
+
+def _broken(rows: Sequence[UnitRow], diagnostics: Sequence[Diagnostic]) -> Iterator[Headline]:
+    errors: dict[str, Diagnostic] = {}
+    for found in diagnostics:
+        if found.severity == "error" and not found.stale:
+            for unit in found.units:
+                errors.setdefault(unit, found)
+    failed: dict[str, list[UnitRow]] = defaultdict(list)
+    of_kernel: dict[str, int] = defaultdict(int)
+    for row in rows:
+        of_kernel[row.kernel] += 1
+        if row.errors or row.outcome in (Outcome.FAILED, Outcome.FAULTED):
+            failed[row.kernel].append(row)
+    lines = []
+    for kernel, some in failed.items():
+        first = next((errors[row.id] for row in some if row.id in errors), None)
+        number = f"{len(some)} of {count(of_kernel[kernel], 'unit')}"
+        said = "" if first is None else f": {first.message.splitlines()[0]}"
+        lines.append(Headline(kind="broken", text=f"{kernel}: {number} failed{said}", address="#messages"))
+    yield from _some(lines, lambda left: Headline(kind="broken", text=f"units of {count(left, 'more kernel')} failed"))
+    wrong = [row for row in rows if row.verification_outcome == VerificationOutcome.FAILED and row.verification_fresh]
+    lines = [
+        Headline(kind="broken", text=f"{row.id}: {row.verification}", address=_address("verification", unit=row.id))
+        for row in wrong
+    ]
+    lines += [
+        Headline(
+            kind="broken",
+            text=f"{row.id} on {timing.shape}: {timing.message.splitlines()[0] if timing.message else timing.failure}",
+            address=_address("history", unit=row.id),
+        )
+        for row in rows
+        for timing in row.timings
+        if timing.failure and timing.standing == "fresh"
+    ]
+    yield from _some(lines, lambda left: Headline(kind="broken", text=f"{count(left, 'more result')} wrong or missing"))
+
+
+def _changed(rows: Sequence[UnitRow], now: float) -> Iterator[Headline]:
+    slower: list[tuple[float, Headline]] = []
+    faster: list[tuple[float, Headline]] = []
+    for row in rows:
+        for timing in row.timings:
+            if not timing.is_time:
+                continue
+            for verdict, ratio, against in _verdicts(timing, now):
+                text = (
+                    f"{row.id} on {timing.shape}, {timing.cache}: {time_of(timing.median_us)}, "
+                    f"{change(ratio)} against {against}"
+                )
+                line = Headline(
+                    kind="slower" if verdict == "SLOW" else "faster",
+                    text=text,
+                    address=_address("history", unit=row.id, shape=timing.shape),
+                )
+                (slower if verdict == "SLOW" else faster).append((ratio, line))
+    slower.sort(key=lambda one: -one[0])
+    faster.sort(key=lambda one: one[0])
+    yield from _some(
+        [line for _, line in slower],
+        lambda left: Headline(kind="slower", text=f"{count(left, 'more timing')} slower", address="/heat-map"),
+    )
+    yield from _some(
+        [line for _, line in faster],
+        lambda left: Headline(kind="faster", text=f"{count(left, 'more timing')} faster", address="/heat-map"),
+    )
+
+
+def _verdicts(timing: TimingRow, now: float) -> Iterator[tuple[str, float, str]]:
+    """The sure verdicts, their ratios, and against what."""
+    recent = now - timing.taken_at < RECENT_S
+    if recent and timing.previous_verdict in ("SLOW", "FAST") and timing.previous_ratio is not None:
+        yield timing.previous_verdict, timing.previous_ratio, "the artifact before"
+    if timing.baseline_verdict in ("SLOW", "FAST") and timing.baseline_ratio is not None:
+        yield timing.baseline_verdict, timing.baseline_ratio, "the baseline"
+
+
+def _best(rows: Sequence[UnitRow]) -> Iterator[Headline]:
+    """The fastest instance of each kernel, on the shape that most of them were timed on."""
+    timed: dict[str, dict[tuple[str, str, str], dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    stale = set()
+    for row in rows:
+        for timing in row.timings:
+            if timing.is_time and timing.verified:
+                timed[row.kernel][timing.device, timing.cache, timing.shape][row.instance] = timing.median_us
+                if timing.standing != "fresh":
+                    stale.add((row.kernel, row.instance, timing.shape))
+    lines = []
+    for kernel, places in timed.items():
+        (_, cache, shape), times = max(places.items(), key=lambda one: (len(one[1]), max(one[1].values())))
+        (name, best), *others = sorted(times.items(), key=lambda one: one[1])
+        text = f"{kernel}: {name} takes {time_of(best)} on {shape}, {cache}"
+        if others:
+            second, other = others[0]
+            text += f", the least of {len(times)}; {second} {change(other / best)}"
+        if (kernel, name, shape) in stale:
+            text += "; that was an earlier artifact"
+        lines.append(Headline(kind="best", text=text, address=_address("heat-map", kernel=kernel)))
+    yield from _some(
+        lines, lambda left: Headline(kind="best", text=f"{count(left, 'more kernel')} with times", address="/heat-map")
+    )
+
+
+def _running(rows: Sequence[UnitRow]) -> Iterator[Headline]:
+    states = (
+        ("compiling", sum(row.phase == "compiling" for row in rows)),
+        ("being timed", sum(bool(row.measuring) for row in rows)),
+        ("being verified", sum(row.verifying for row in rows)),
+    )
+    words = ", ".join(f"{number} {state}" for state, number in states if number)
+    if words:
+        yield Headline(kind="running", text=words, address="#queues")
