@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ckwatch.workspace.trust import trust
+from helpers.left_processes import end_left_processes
 from helpers.own_process import OwnProcess
 
 ROOT = Path(__file__).parent.parent
@@ -54,13 +55,15 @@ def _escaped(text: str) -> str:
 
 @pytest.fixture(autouse=True, scope="session")
 def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """State, sockets and trust in folders of the test run; no command starts a daemon unless its test wants one."""
+    """State, sockets and trust in folders of the test run; no command starts a daemon unless its test wants one, and
+    none outlives the run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CKWATCH_NO_DAEMON", "1")
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         patch.setenv("CKWATCH_TRUST_FILE", str(tmp_path_factory.mktemp("config") / "trusted"))
         trust(ROOT / "examples")
         yield
+    end_left_processes(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(autouse=True)

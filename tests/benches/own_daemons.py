@@ -27,12 +27,14 @@ def daemon_folders(place: Path) -> Iterator[Path]:
         patch.setenv("XDG_CACHE_HOME", str(place / "cache"))
         patch.setenv("CKWATCH_TRUST_FILE", str(place / "trusted"))
         patch.delenv("CKWATCH_NO_DAEMON", raising=False)
-        yield Path(folder)
-        for lock in Path(folder).glob("ckwatch/*.lock"):
-            process = owner(Endpoint(lock.with_suffix(".sock"), lock, lock))
-            if process not in (None, os.getpid()):
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
+        try:
+            yield Path(folder)
+        finally:
+            for lock in Path(folder).glob("ckwatch/*.lock"):
+                process = owner(Endpoint(lock.with_suffix(".sock"), lock, lock))
+                if process not in (None, os.getpid()):
+                    with suppress(ProcessLookupError):
+                        os.kill(process, signal.SIGKILL)
 
 
 def small_workspace(place: Path) -> Path:

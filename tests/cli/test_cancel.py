@@ -19,6 +19,7 @@ from ckwatch.cli.session import work_left
 from ckwatch.client import connect
 from ckwatch.workspace.trust import trust
 from fakes.patience import PATIENCE_S
+from helpers.own_command import own_command
 from helpers.workspaces import gemm_kernel
 
 TESTS = Path(__file__).parents[1]
@@ -39,13 +40,15 @@ def bench(daemons: Path, tmp_path: Path) -> Iterator[Bench]:
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-        process.stdout.readline()
-        main(["check", "-C", str(bench.root)])
-        yield bench
-        anyio.run(stopped, bench)
-        process.kill()
+        try:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            process.stdout.readline()
+            main(["check", "-C", str(bench.root)])
+            yield bench
+            anyio.run(stopped, bench)
+        finally:
+            process.kill()
 
 
 async def stopped(bench: Bench) -> None:
@@ -68,10 +71,7 @@ async def edited(bench: Bench) -> None:
 
 def interrupted(bench: Bench, *command: str) -> tuple[int, str]:
     """Exit status and messages of a command that is interrupted when it has printed a line, and a compiler works."""
-    arguments = [sys.executable, "-m", "ckwatch", *command]
-    with subprocess.Popen(
-        arguments, cwd=bench.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with own_command(*command, cwd=bench.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()
@@ -111,8 +111,7 @@ def test_what_goes_on_after_ctrl_c_is_said_and_can_be_cancelled(bench: Bench, ca
 
 
 def test_a_build_that_is_cancelled_ends_with_status_2(bench: Bench, capsys: Capture) -> None:
-    arguments = [sys.executable, "-m", "ckwatch", "build", "-C", str(bench.root)]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+    with own_command("build", "-C", str(bench.root), stdout=subprocess.PIPE) as process:
         anyio.run(bench.started, 1)
         assert main(["cancel", "-C", str(bench.root)]) == 0
         out, _ = process.communicate(timeout=PATIENCE_S)
@@ -124,8 +123,8 @@ def test_what_is_built_is_written_while_others_are_compiled(bench: Bench, tmp_pa
     assert main(["build", "-C", str(bench.root), "k/one"]) == 0
     bench.will("slow")
     out = tmp_path / "out"
-    arguments = [sys.executable, "-m", "ckwatch", "build", "-C", str(bench.root), "--out", str(out), "--json"]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+    arguments = ["build", "-C", str(bench.root), "--out", str(out), "--json"]
+    with own_command(*arguments, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         file = next(line for line in map(json.loads, process.stdout) if line["event"] == "file")
         assert file["path"] == str(out / "k/one@gfx942.so")

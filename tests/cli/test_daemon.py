@@ -16,6 +16,7 @@ import pytest
 from ckwatch.cli import main
 from ckwatch.system.file_locks import unlock
 from ckwatch.wire.endpoint import acquire, endpoint_of, owner, prepare_folder
+from helpers.own_command import own_command
 
 Capture = pytest.CaptureFixture[str]
 
@@ -153,8 +154,7 @@ def test_a_process_that_is_not_the_daemon_is_left_alone(daemons: Path, small: Pa
 
 
 def test_in_the_foreground(daemons: Path, small: Path, capsys: Capture) -> None:
-    command = [sys.executable, "-m", "ckwatch", "start", "--foreground", "--trust", "-C", str(small)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with own_command("start", "--foreground", "--trust", "-C", str(small), stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         assert f"process {process.pid}, for {small}" in process.stderr.readline()
         status, _, errors = run(capsys, small, "start", "--foreground")

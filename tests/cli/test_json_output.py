@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +43,7 @@ from fakes.fake_verifications import finding_of, unit_verification, verification
 from fakes.tuning_stand_in import TunedWorkspace, workspace
 from helpers.git_repositories import git
 from helpers.kernel_reports import kernel, report
+from helpers.own_command import own_command
 
 PROFILE = Path(__file__).parents[1] / "data" / "profiles" / "pc_sampling_host_trap.csv"
 TRITON = Path(__file__).parents[1] / "data/triton"
@@ -313,8 +313,7 @@ def test_the_daemon_and_the_environment(
     monkeypatch.chdir(small)
     assert reader.run("status", status=3)[0]["running"] is False
     reader.run("cancel")
-    command = [sys.executable, "-m", "ckwatch", "watch", "--json", "-C", str(small)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+    with own_command("watch", "--json", "-C", str(small), stdout=subprocess.PIPE) as watching:
         assert watching.stdout is not None
         reader.read("watch", watching.stdout.readline())
         reader.read("watch", watching.stdout.readline())

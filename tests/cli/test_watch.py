@@ -7,7 +7,6 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from ckwatch.cli import main
 from ckwatch.wire.endpoint import endpoint_of, owner
+from helpers.own_command import own_command
 
 UNIT = "k/one@gfx942"
 
@@ -23,8 +23,8 @@ UNIT = "k/one@gfx942"
 @contextmanager
 def watching(root: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """`ckwatch watch` with its output in a pipe."""
-    command = [sys.executable, "-m", "ckwatch", "watch", "--trust", "--no-build", *arguments]
-    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = ["watch", "--trust", "--no-build", *arguments]
+    with own_command(*command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         yield process
         process.kill()
 
@@ -108,8 +108,8 @@ def test_a_word_may_mean_a_kernel_that_has_mistakes(daemons: Path, small: Path) 
 def test_on_a_terminal(daemons: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     there, here = pty.openpty()
-    command = [sys.executable, "-m", "ckwatch", "watch", "--trust", "--no-build"]
-    with subprocess.Popen(command, cwd=small, stdin=here, stdout=here, start_new_session=True) as process:
+    command = ["watch", "--trust", "--no-build"]
+    with own_command(*command, cwd=small, stdin=here, stdout=here, start_new_session=True) as process:
         os.close(here)
         shown = b""
         while UNIT.encode() not in shown:
