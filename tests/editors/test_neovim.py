@@ -222,7 +222,7 @@ def test_a_kernel_is_timed_and_the_time_is_in_its_line(open_file: Open) -> None:
         nvim.wait_for(UNITS_LENSES, timeout_s=LONG_S)
         unit = nvim.lua(
             "return vim.iter(vim.lsp.codelens.get({ bufnr = 0 })):find(function(one)"
-            " return one.lens.command.command == 'ckwatch.run' end).lens.command.arguments[1].unit"
+            " return one.lens.command.title == 'run' end).lens.command.arguments[1].unit"
         )
         nvim.lua("vim.cmd.Ckwatch({ args = { 'run', ... } })", unit)
         nvim.wait_for(f"({FIGURES}):find('[µm]s')", timeout_s=LONG_S)

@@ -118,10 +118,12 @@ class TemplateDetail(Value):
 class ParameterValue(Value):
     """A value of a parameter, arrays as lists: whether the instance rules accept it, and why not.
 
-    `refused_by`: the rules' slugs.
+    `refused_by`: the rules' slugs. `predicted_us`: the time of the instance with this value on the kernel's first
+    shape, predicted from its parameters alone; null where there is no prediction.
     """
 
     value: Any
     accepted: bool
     why_not: str = ""
     refused_by: tuple[str, ...] = ()
+    predicted_us: float | None = None

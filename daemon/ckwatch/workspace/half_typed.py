@@ -58,7 +58,8 @@ class MendedDocument(TomlDocument):
         here, there = _groups(self.text), _groups(kept)
         broken = _with_torn(here, set(broken), {one.key for one in there})
         claims = _claims(here, there, broken)
-        pieces, tables = [], []
+        pieces: list[str] = []
+        tables: list[toml.TomlTable] = []
         for at, group in enumerate(here):
             if at not in broken:
                 pieces.append(self.text[group.start : group.end])

@@ -15,6 +15,7 @@ from ckwatch.model.delays import PROGRESS
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.freshness import AT_WORK
+from ckwatch_lsp.protocol.server import client_token
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
@@ -32,12 +33,15 @@ class TaskProgress:
         self._session = session
         self._title = title
         self._cancel = cancel
-        self._token = secrets.token_hex(8)
+        given = client_token.get()
+        client_token.set(None)  # the first progress of a command has it
+        self._token: str | int = secrets.token_hex(8) if given is None else given
+        self._announced = given is not None
         self._message: str | None = None
         self._percentage = None if endless else 0
         self._shown = False
         self._ended = False
-        if session.capabilities.progress:
+        if session.capabilities.progress or self._announced:
             session.start(self._begin)
 
     def report(self, message: str, done: int, total: int) -> None:
@@ -60,7 +64,7 @@ class TaskProgress:
             self._session.editor.report_progress(self._token, types.WorkDoneProgressEnd())
 
     async def _begin(self) -> None:
-        if not await self._session.editor.create_progress(self._token) or self._ended:
+        if not (self._announced or await self._session.editor.create_progress(str(self._token))) or self._ended:
             return
         self._shown = True
         begin = types.WorkDoneProgressBegin(

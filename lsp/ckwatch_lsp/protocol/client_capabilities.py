@@ -53,6 +53,8 @@ class EditorCapabilities:
     registers_configuration: bool = _able("workspace.did_change_configuration.dynamic_registration")
     versioned_edits: bool = _able("workspace.workspace_edit.document_changes")
     rename_prepares: bool = _able("text_document.rename.prepare_support")
+    inline_completion: bool = _able("text_document.inline_completion")
+    collapsed_text: bool = _able("text_document.folding_range.folding_range.collapsed_text")
     tells_renames: bool = _able("workspace.file_operations.will_rename")
     calls: bool = _able("text_document.call_hierarchy")
     snippets: bool = _able("text_document.completion.completion_item.snippet_support")
@@ -89,6 +91,7 @@ def capabilities_of(
     registered = {
         types.TEXT_DOCUMENT_FORMATTING: "text_document.formatting.dynamic_registration",
         types.TEXT_DOCUMENT_RANGE_FORMATTING: "text_document.range_formatting.dynamic_registration",
+        types.TEXT_DOCUMENT_ON_TYPE_FORMATTING: "text_document.on_type_formatting.dynamic_registration",
     }
     return EditorCapabilities(
         **found,

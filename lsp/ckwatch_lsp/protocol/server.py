@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextvars import ContextVar
 from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeVar
@@ -207,6 +208,20 @@ class CkwatchProtocol(LanguageServerProtocol):
         self._server.end(0 if self._shutdown else 1)
 
 
+_REGISTRATIONS: Mapping[str, Callable[..., object]] = {
+    types.TEXT_DOCUMENT_RANGE_FORMATTING: partial(
+        types.DocumentRangeFormattingRegistrationOptions, ranges_support=True
+    ),
+    types.TEXT_DOCUMENT_ON_TYPE_FORMATTING: partial(
+        types.DocumentOnTypeFormattingRegistrationOptions, first_trigger_character="\n"
+    ),
+}
+"""Options of methods that are answered for some files only, but for the files."""
+
+client_token: ContextVar[str | int | None] = ContextVar("client_token", default=None)
+"""Names the progress that the editor shows of the command that runs, if it has one for it."""
+
+
 class CkwatchServer(LanguageServer):
     """pygls' server, and the editor for the features that `initialize` sets up: what it refuses is logged and never
     raised."""
@@ -244,6 +259,7 @@ class CkwatchServer(LanguageServer):
         given: Any = arguments[0] if arguments else {}
         if len(arguments) > 1 or not isinstance(given, dict):
             raise CkwatchError(f"{name} takes one object")
+        client_token.set(params.work_done_token)
         return await run(given)
 
     def report_server_error(self, error: Exception, source: Any) -> None:  # noqa: ARG002  # pygls' signature
@@ -290,7 +306,8 @@ class CkwatchServer(LanguageServer):
         """Tell the editor which methods are answered for some files only. Call it once, when it is initialized."""
         for method, answer, files in self._announced_later:
             self.add_request(method, answer)
-            chosen = types.TextDocumentRegistrationOptions([types.TextDocumentFilterPattern(each) for each in files])
+            make: Any = _REGISTRATIONS.get(method, types.TextDocumentRegistrationOptions)
+            chosen = make(document_selector=[types.TextDocumentFilterPattern(each) for each in files])
             self._tasks.start_soon(self.register_capability, types.Registration(method, method, chosen))
 
     def show_message(self, kind: types.MessageType, text: str) -> None:
@@ -341,14 +358,16 @@ class CkwatchServer(LanguageServer):
         params = types.WorkDoneProgressCreateParams(token)
         return await _unless_refused(self.window_work_done_progress_create_async(params), refused=False) is not False
 
-    def begin_progress(self, token: str, value: types.WorkDoneProgressBegin, cancel: Callable[[], None]) -> None:
+    def begin_progress(self, token: str | int, value: types.WorkDoneProgressBegin, cancel: Callable[[], None]) -> None:
         """Show announced progress. `cancel` is called when the user wants the task to end."""
         future: Future[None] = Future()  # pygls cancels it
         future.add_done_callback(lambda future: cancel() if future.cancelled() else None)
         self.protocol.progress.tokens[token] = future
         self.progress(types.ProgressParams(token, value))
 
-    def report_progress(self, token: str, value: types.WorkDoneProgressReport | types.WorkDoneProgressEnd) -> None:
+    def report_progress(
+        self, token: str | int, value: types.WorkDoneProgressReport | types.WorkDoneProgressEnd
+    ) -> None:
         """Go on or end; the token means nothing after the end."""
         self.progress(types.ProgressParams(token, value))
         if isinstance(value, types.WorkDoneProgressEnd):

@@ -24,6 +24,7 @@ from ckwatch_lsp.protocol.position_encoding import PositionCodec
 from ckwatch_lsp.protocol.server import CkwatchServer, ContentModifiedError, RequestFailedError
 from ckwatch_lsp.protocol.text_parts import TOKEN_MODIFIERS, TOKEN_TYPES, SemanticToken
 from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.given_tokens import changed_tokens
 from ckwatch_lsp.session.joining import joined_outline, merged_tokens
 from ckwatch_lsp.session.providers import LanguageProvider, NoAnswerError, OutdatedError, RefusedError
 from ckwatch_lsp.session.session import Session
@@ -128,9 +129,26 @@ def _flat(
 async def _tokens(answers: _Answers) -> types.SemanticTokens:
     found = answers.given
     if sum(map(len, found)) <= TOKENS_AT_ONCE:
-        return types.SemanticTokens(data=encoded(answers.document.codec, merged_tokens(found)))
-    codec = answers.document.codec.copy()
-    return types.SemanticTokens(data=await to_thread.run_sync(lambda: encoded(codec, merged_tokens(found))))
+        data = encoded(answers.document.codec, merged_tokens(found))
+    else:
+        codec = answers.document.codec.copy()
+        data = await to_thread.run_sync(lambda: encoded(codec, merged_tokens(found)))
+    return types.SemanticTokens(data=data)
+
+
+async def _whole_tokens(answers: _Answers) -> types.SemanticTokens:
+    """Tokens of a document, from which the next ones may differ."""
+    tokens, uri = await _tokens(answers), answers.params.text_document.uri
+    tokens.result_id = answers.session.given_tokens.keep(uri, tokens.data)
+    return tokens
+
+
+async def _changed_tokens(answers: _Answers) -> types.SemanticTokens | types.SemanticTokensDelta:
+    before = answers.session.given_tokens.known(answers.params.text_document.uri, answers.params.previous_result_id)
+    tokens = await _whole_tokens(answers)
+    if before is None:
+        return tokens
+    return types.SemanticTokensDelta(edits=changed_tokens(before, tokens.data), result_id=tokens.result_id)
 
 
 def _is_triggered(language: LanguageProvider, params: types.CompletionParams) -> bool:
@@ -193,10 +211,19 @@ REQUESTS: Mapping[str, DocumentRequest] = {
     types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: _R("symbols", _symbols, beside_s=CPP_ALONE.seconds),
     types.TEXT_DOCUMENT_FOLDING_RANGE: _R("folds"),
     types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: _R("highlights", _first_list),
-    types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: _R("tokens", _tokens, _WHOLE, options=_COLOURS),
+    types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: _R("tokens", _whole_tokens, _WHOLE, options=_COLOURS),
+    types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL_DELTA: _R("tokens", _changed_tokens, _WHOLE, options=_COLOURS),
     types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE: _R("tokens", _tokens, options=_COLOURS),
     types.TEXT_DOCUMENT_FORMATTING: _R("formatted", _joined, _WHOLE, files=FORMATTED),
-    types.TEXT_DOCUMENT_RANGE_FORMATTING: _R("formatted", files=FORMATTED),
+    types.TEXT_DOCUMENT_RANGE_FORMATTING: _R(
+        "formatted", options=types.DocumentRangeFormattingOptions(ranges_support=True), files=FORMATTED
+    ),
+    types.TEXT_DOCUMENT_ON_TYPE_FORMATTING: _R(
+        "formatted_as_typed", options=types.DocumentOnTypeFormattingOptions("\n"), files=FORMATTED
+    ),
+    types.TEXT_DOCUMENT_INLINE_COMPLETION: _R(
+        "inline_completion", options=types.InlineCompletionOptions(), able="inline_completion"
+    ),
     types.TEXT_DOCUMENT_CODE_ACTION: _R(
         "actions", _actions, _context, options=types.CodeActionOptions(_ACTIONS), able="action_literals"
     ),
@@ -240,6 +267,7 @@ class RequestHandlers:
         if able.calls:
             editor.add_request(types.CALL_HIERARCHY_INCOMING_CALLS, partial(self.calls, "incoming_calls"))
             editor.add_request(types.CALL_HIERARCHY_OUTGOING_CALLS, partial(self.calls, "outgoing_calls"))
+        editor.add_request(types.TEXT_DOCUMENT_RANGES_FORMATTING, self.format_ranges)
         editor.add_request(types.TEXT_DOCUMENT_SELECTION_RANGE, self.selections)
         editor.add_request(CURSOR, self.cursor_moved)
         editor.add_request(types.WORKSPACE_SYMBOL, partial(self.ask_all, "workspace_symbols", "query"))
@@ -267,6 +295,15 @@ class RequestHandlers:
             self._session.point(document, place.line)
         given = await self._ask(request, document, where, params)
         return await request.join(_Answers(self._session, document, params, given))
+
+    async def format_ranges(self, params: types.DocumentRangesFormattingParams) -> list[types.TextEdit] | None:
+        """textDocument/rangesFormatting: each range by itself, and each edit once."""
+        found: list[types.TextEdit] = []
+        for each in params.ranges:
+            one = types.DocumentRangeFormattingParams(params.text_document, each, params.options)
+            made = await self.answer(types.TEXT_DOCUMENT_RANGE_FORMATTING, one) or ()
+            found += [edit for edit in made if edit not in found]
+        return found or None
 
     async def selections(self, params: types.SelectionRangeParams) -> list[types.SelectionRange] | None:
         """textDocument/selectionRange: one for each position, as the protocol wants it"""

@@ -31,6 +31,7 @@ from ckwatch_lsp.session.documents import (
     read_text,
 )
 from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.given_tokens import GivenTokens
 from ckwatch_lsp.session.providers import LanguageProvider, SessionListener
 from ckwatch_lsp.session.settings import EditorSettings
 from ckwatch_lsp.session.topics import Topics
@@ -70,6 +71,7 @@ class Session:
         """Returns True if the file at a path is a header; its name does not tell."""
         self.cursors: dict[str, int] = {}
         """The lines of open documents, by URI, on which the cursor was when the editor last told."""
+        self.given_tokens = GivenTokens()
         self._tasks = tasks
         self._virtual_at = virtual_at
         self._texts: dict[str, tuple[tuple[int, int], TextDocument]] = {}

@@ -115,7 +115,11 @@ def announced(given: Mapping[str, Any], method: str) -> bool:
 
 def registered(made: Editor) -> set[str]:
     told = made.all("client/registerCapability")
-    return {each["method"] for one in told for each in one["registrations"]}
+    found = [each for one in told for each in one["registrations"]]
+    ranges = {
+        "textDocument/rangesFormatting" for each in found if (each.get("registerOptions") or {}).get("rangesSupport")
+    }
+    return {each["method"] for each in found} | ranges
 
 
 def able() -> dict[str, Any]:

@@ -122,6 +122,10 @@ class LanguageQueries:
         else:
             known = () if text is None else await to_thread.run_sync(instance_errors, emitted, text, instance.arch)
             found = {_typed(value): await self._tried(instance, parameter, value, known, scope) for value in asked}
+        accepted = [value for value in asked if found[_typed(value)].accepted]
+        times = await to_thread.run_sync(_predicted_times, instance, parameter, accepted)
+        for value, time_us in times.items():
+            found[value] = found[value].model_copy(update={"predicted_us": time_us})
         ordered = [found[_typed(value)] for value in nearest_first(asked, present)]
         return [*sorted(ordered, key=lambda one: not one.accepted), *invalid]
 
@@ -228,6 +232,24 @@ def considered_values(unit: Unit, parameter: str, emitted: Iterable[RenderedInst
     allowed = next((one.values for one in operations if one is not None), ())
     others = [one.parameters[parameter] for one in unit.kernel.instances if parameter in one.parameters]
     return candidate_values(unit.instance.parameters.get(parameter), allowed, others)
+
+
+def _predicted_times(unit: Unit, parameter: str, values: Sequence[Parameter]) -> dict[tuple[type, Parameter], float]:
+    """The predicted times of the unit with each of the values on its kernel's first shape, as far as there are any."""
+    from ckwatch.model.kernel_problem import problem_of  # as above
+    from ckwatch.prediction.predict import target_of
+    from ckwatch.prediction.ranking import RankingCandidate, rank
+
+    target = target_of(unit.arch, "") if unit.arch.startswith("gfx") else None
+    shape = next(iter(unit.kernel.shapes), None)
+    if target is None or shape is None:
+        return {}
+    given = unit.instance.parameters
+    entries = [
+        RankingCandidate(name=str(at), parameters={**given, parameter: value}) for at, value in enumerate(values)
+    ]
+    rows = rank(entries, problem_of(unit.kernel.operation, shape, unit.arch), target)
+    return {_typed(values[int(row.name)]): row.prediction.time_us for row in rows if row.prediction.time_us is not None}
 
 
 def with_parameters(unit: Unit, parameters: Mapping[str, Parameter]) -> Unit:

@@ -9,12 +9,12 @@ from functools import partial
 from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
-from ckwatch.wire.language import ParameterDetail
+from ckwatch.wire.language import ParameterDetail, ParameterValue
 from ckwatch.wire.state import Unit
 from ckwatch.workspace.toml import toml_value
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles, subject_of
 from ckwatch_lsp.kernel_files.adapter.conversion import key_text, parameter_text, text_edits
-from ckwatch_lsp.kernel_files.language.completion import CompletionFacts, complete, parameter_at
+from ckwatch_lsp.kernel_files.language.completion import CompletionFacts, complete, ghost_text, parameter_at
 from ckwatch_lsp.kernel_files.language.document import (
     CursorContextKind,
     InstanceTable,
@@ -63,19 +63,34 @@ class KernelFileProvider(LanguageProvider):
             return _list(document, file, position, CompletionFacts(keys), whole=True)
         names = tuple(await self._answers.templates(folder)) if spot.path == ("template",) else ()
         parameters = await self._parameters(folder, file)
-        known = CompletionFacts(keys, names, parameters)
-        name = parameter_at(file, position)
-        whole = True
-        if name is not None:
-            subject = subject_of(file, position, name)
-            unit = self._files.unit_of(folder, document, subject)
-            if unit is not None:
-                instance = subject if isinstance(subject, InstanceTable) else file.instance(unit.instance)
-                others = file.effective(instance) if instance is not None else values_of(file.defaults)
-                values, whole = await self._answers.values(folder, unit, name, others)
-                known = CompletionFacts(keys, names, parameters, values)
+        values, whole = await self._values(folder, document, file, position)
+        known = CompletionFacts(keys, names, parameters, values)
         make = partial(_list, document, file, position, known, whole=whole)
         return await self._files.run(document, make)
+
+    async def inline_completion(self, document: TextDocument, position: Position) -> list[types.InlineCompletionItem]:
+        """The value of a parameter that the rules accept and predictions prefer, as ghost text."""
+        folder = self._session.folder_for(document)
+        if folder is None or document.kind is not DocumentKind.KERNEL_FILE:
+            return []
+        file = await self._files.of(document)
+        values, _ = await self._values(folder, document, file, position)
+        text = ghost_text(file, position, values)
+        place = document.codec.encode(position)
+        return [] if text is None else [types.InlineCompletionItem(text, range=types.Range(place, place))]
+
+    async def _values(
+        self, folder: WorkspaceFolder, document: TextDocument, file: KernelFileText, position: Position
+    ) -> tuple[Sequence[ParameterValue], bool]:
+        """The judged values of the parameter whose value is being written, if one is; and True if they are complete."""
+        name = parameter_at(file, position)
+        subject = None if name is None else subject_of(file, position, name)
+        unit = None if name is None else self._files.unit_of(folder, document, subject)
+        if name is None or unit is None:
+            return (), True
+        instance = subject if isinstance(subject, InstanceTable) else file.instance(unit.instance)
+        others = file.effective(instance) if instance is not None else values_of(file.defaults)
+        return await self._answers.values(folder, unit, name, others)
 
     async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
         """Describe a key or parameter, and the rules that a parameter takes part in."""
@@ -178,6 +193,15 @@ class KernelFileProvider(LanguageProvider):
             document, lambda: format_file(file) if within is None else format_lines(file, within)
         )
         return text_edits(document, edits)[document.uri]
+
+    async def formatted_as_typed(self, document: TextDocument, position: Position) -> Sequence[types.TextEdit]:
+        """The line that was left by a line end; nothing on the one with the cursor."""
+        above = position.line - 1
+        if above < 0 or not document.line(above).strip():
+            return ()
+        end = Position(above, len(document.line(above)))
+        edits = await self.formatted(document, Range(Position(above, 0), end))
+        return [one for one in edits if one.range.start.line == one.range.end.line == above]
 
     async def _prepare(self, document: TextDocument, file: KernelFileText, position: Position) -> None:
         name, folder = parameter_at(file, position), self._session.folder_for(document)

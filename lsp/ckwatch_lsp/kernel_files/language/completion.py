@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lsprotocol import types
 
+from ckwatch.model.amounts import time_of
 from ckwatch.model.text import Position
 from ckwatch.wire.language import KeyDescription, ParameterDetail, ParameterValue
 from ckwatch.workspace.toml import TomlKind, toml_key, toml_value
@@ -178,9 +180,10 @@ def _parameter_values(
     if in_sweep and not spot.element and spot.value is None:
         return
     if known.values:
-        for at, judged in enumerate(known.values):
+        for at, judged in enumerate(ranked_values(known.values)):
             text = toml_value(judged.value)
-            detail = "" if judged.accepted else "refused: " + ", ".join(judged.refused_by)
+            detail = "" if judged.predicted_us is None else f"{time_of(judged.predicted_us)} predicted"
+            detail = detail if judged.accepted else "refused: " + ", ".join(judged.refused_by)
             order = at if judged.accepted else 1000 + at
             yield _value(spot, text, detail, judged.why_not, order, refused=not judged.accepted)
         return
@@ -188,6 +191,32 @@ def _parameter_values(
     allowed = () if described is None else described.values
     for at, text in enumerate(dict.fromkeys([*allowed, *_used(document, name)])):
         yield _value(spot, text, "", "", at)
+
+
+def ranked_values(values: Sequence[ParameterValue]) -> list[ParameterValue]:
+    """Those that the rules accept by predicted time, then those without a prediction, then the refused ones."""
+
+    def rank(one: ParameterValue) -> tuple[bool, float]:
+        return not one.accepted, math.inf if one.predicted_us is None else one.predicted_us
+
+    return sorted(values, key=rank)
+
+
+def ghost_text(document: KernelFileText, position: Position, values: Sequence[ParameterValue]) -> str | None:
+    """What is to be shown behind a cursor at the end of a line: the rest of the first accepted value that begins with
+    what is there, quotes included."""
+    spot = cursor_context(document.toml, position)
+    line = document.toml.line_of(document.toml.offset(position))
+    offset = document.toml.offset(position)
+    if document.toml.text[offset : document.toml.line_end(line)].strip() or spot.pair is None:
+        return None
+    written = document.toml.text[spot.pair.equals + 1 : offset].lstrip() if spot.pair.equals is not None else ""
+    texts = (toml_value(one.value) for one in ranked_values(values) if one.accepted)
+    found = next((text for text in texts if text.startswith(written) and text != written), None)
+    if found is None:
+        return None
+    blank = "" if written or document.toml.text[offset - 1 : offset] in " \t" else " "
+    return blank + found[len(written) :]
 
 
 def _used(document: KernelFileText, name: str) -> Iterator[str]:

@@ -52,7 +52,16 @@ def folds(file: TomlFile) -> list[types.FoldingRange]:
             _fold_value(found, file, pair.value)
     found.update(_comment_runs(file))
     ordered = sorted(found, key=lambda fold: (fold[0], -fold[1]))
-    return [types.FoldingRange(first, last, kind=kind) for first, last, kind in ordered]
+    names = {file.line_of(table.start): _folded_text(file, table) for table in file.tables if table.value("name")}
+    return [
+        types.FoldingRange(first, last, kind=kind, collapsed_text=names.get(first)) for first, last, kind in ordered
+    ]
+
+
+def _folded_text(file: TomlFile, table: TomlTable) -> str:
+    """The header and the name: `[[instance]] v3_128x128x64`."""
+    name = table.value("name")
+    return f"{file.text[table.start : table.header_end]} {'' if name is None else name.read() or name.text}"
 
 
 def selections(file: TomlFile, position: Position) -> tuple[Range, ...]:

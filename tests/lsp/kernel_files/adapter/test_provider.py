@@ -302,7 +302,7 @@ async def test_only_files_that_can_be_formatted_have_it_in_their_menu(small: Pat
     async with editor(small, initialize=False) as made:
         answer = (await start(made, small, able=able))["capabilities"]
         assert "documentFormattingProvider" not in answer
-        assert answer["documentRangeFormattingProvider"] is True
+        assert answer["documentRangeFormattingProvider"] == {"rangesSupport": True}
         told = await made.heard_of(
             "client/registerCapability", lambda one: "formatting" in one["registrations"][0]["id"]
         )
@@ -349,3 +349,74 @@ async def test_broken_texts_get_answers(small: Path) -> None:
                     await made.request(f"textDocument/{method}", {"textDocument": {"uri": uri}, "position": place})
             for method in ("documentSymbol", "foldingRange", "documentLink", "semanticTokens/full"):
                 await made.request(f"textDocument/{method}", {"textDocument": {"uri": uri}})
+
+
+async def test_half_typed_text_keeps_units_hints_and_lenses(gemm: Path) -> None:
+    path = gemm / FILE
+    able = capabilities(textDocument__inlineCompletion={})
+    async with editor(gemm, able=able, settings=QUIET) as made:
+        await made.open(path)
+        await ready(made, 12)
+        hints = await made.of("textDocument/inlayHint", path, range=WHOLE)
+        lenses = await made.of("textDocument/codeLens", path)
+        await made.replace(path, "KPerBlock = 64", "KPerBlock = ")
+        (wrong,) = await made.diagnosed(path, lambda found: [one for one in found if one["severity"] == 1])
+        assert wrong["message"] == "the value is missing"
+        assert wrong["range"]["start"] == place_of(made.text(path), "KPerBlock = \n", len("KPerBlock = "))
+        assert len(await made.command("ckwatch.units")) == 12
+        assert len(await made.of("textDocument/inlayHint", path, range=WHOLE)) == len(hints)
+        titles = [one["command"]["title"] for one in await made.of("textDocument/codeLens", path)]
+        assert titles == [one["command"]["title"] for one in lenses]
+        # what the rules accept and predictions prefer stands behind the cursor
+        ghost = None
+        with anyio.fail_after(PATIENCE_S):
+            while not ghost:
+                ghost = await at(made, "inlineCompletion", path, "KPerBlock = \n", 12, context={"triggerKind": 1})
+        assert ghost[0]["insertText"] == (await labels(made, path, "KPerBlock = \n", 12))[0]
+        await made.replace(path, "KPerBlock = \n", "KPerBlock = 32\n")
+        await made.diagnosed(path, lambda found: not any(one["severity"] == 1 for one in found))
+
+
+WHOLE = {"start": {"line": 0, "character": 0}, "end": {"line": 10_000, "character": 0}}
+
+
+async def test_lines_are_formatted_as_they_are_left_and_ranges_together(small: Path) -> None:
+    path = small / "k.kernel.toml"
+    options = {"tabSize": 4, "insertSpaces": True}
+    async with editor(small, settings=QUIET) as made:
+        await made.open(path, KERNEL.replace("Tile = 1\n", "Tile=1\n").replace('base = "one"', 'base="one"'))
+        uri = path.as_uri()
+        typed = {"textDocument": {"uri": uri}, "ch": "\n", "options": options}
+        line = place_of(made.text(path), "Tile=1")["line"]
+        (edit, *more) = await made.request(
+            "textDocument/onTypeFormatting", {**typed, "position": {"line": line + 1, "character": 0}}
+        )
+        assert (edit["range"]["start"]["line"], more) == (line, [])
+        ranges = [
+            {"start": {"line": at, "character": 0}, "end": {"line": at, "character": 1}}
+            for at in (line, place_of(made.text(path), "base=")["line"], line)
+        ]
+        found = await made.request(
+            "textDocument/rangesFormatting", {"textDocument": {"uri": uri}, "ranges": ranges, "options": options}
+        )
+        assert [one["range"]["start"]["line"] for one in found] == [one["start"]["line"] for one in ranges[:2]]
+
+
+async def test_folded_tables_say_their_names_and_tokens_their_changes(small: Path) -> None:
+    path = small / "k.kernel.toml"
+    async with editor(small, settings=QUIET) as made:
+        await made.open(path)
+        await ready(made, 3)
+        folds = await made.of("textDocument/foldingRange", path)
+        assert "[[instance]] one" in [one.get("collapsedText") for one in folds]
+        first = await made.of("textDocument/semanticTokens/full", path)
+        same = await made.of("textDocument/semanticTokens/full/delta", path, previousResultId=first["resultId"])
+        assert same["edits"] == []
+        await made.replace(path, "[[instance]]", "# above\n[[instance]]")
+        changed = await made.of("textDocument/semanticTokens/full/delta", path, previousResultId=same["resultId"])
+        data = list(first["data"])
+        for edit in changed["edits"]:
+            data[edit["start"] : edit["start"] + edit["deleteCount"]] = edit.get("data", [])
+        assert data == (await made.of("textDocument/semanticTokens/full", path))["data"]
+        whole = await made.of("textDocument/semanticTokens/full/delta", path, previousResultId="unknown")
+        assert whole["data"] == data

@@ -9,6 +9,7 @@ from ckwatch_lsp.kernel_files.language.completion import (
     CompletionFacts,
     KeyTable,
     complete,
+    ghost_text,
     parameter_at,
 )
 from ckwatch_lsp.kernel_files.language.document import KernelFileText
@@ -162,3 +163,38 @@ def test_what_the_rules_refuse_comes_last() -> None:
 def test_the_parameter_that_is_being_given(text: str, parameter: str | None) -> None:
     plain, position = marked(text)
     assert parameter_at(KernelFileText(plain), position) == parameter
+
+
+JUDGED = [
+    ParameterValue(value=128, accepted=True, predicted_us=9.5),
+    ParameterValue(value=256, accepted=False, refused_by=("lds",), predicted_us=1.0),
+    ParameterValue(value=64, accepted=True, predicted_us=8.7),
+    ParameterValue(value=16, accepted=True),
+]
+
+
+def test_values_are_ordered_by_rules_and_by_predicted_time() -> None:
+    text, place = marked("[[instance]]\nname = 'a'\nTile = ‸")
+    found = complete(KernelFileText(text), place, CompletionFacts(KEYS, values=JUDGED))
+    shown = [(one.label, one.detail) for one in sorted(found, key=lambda one: one.order)]
+    assert shown == [("64", "8.700 µs predicted"), ("128", "9.500 µs predicted"), ("16", ""), ("256", "refused: lds")]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Tile = ‸", "64"),
+        ("Tile =‸", " 64"),
+        ("Tile = 1‸", "28"),
+        ("Tile = 128‸", None),
+        ("Tile = 9‸", None),
+        ("Tile = ‸ 64", None),
+        ("Tile = ‸  ", "64"),
+        ("Ti‸", None),
+        ("‸", None),
+    ],
+)
+def test_ghost_text_is_the_rest_of_the_preferred_value(line: str, expected: str | None) -> None:
+    text, place = marked(f"[[instance]]\nname = 'a'\n{line}\nOther = 1\n")
+    values = JUDGED if line.startswith("Tile") else []
+    assert ghost_text(KernelFileText(text), place, values) == expected

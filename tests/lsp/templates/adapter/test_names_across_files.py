@@ -104,7 +104,7 @@ async def test_a_parameter_is_renamed_in_references_too(root: Path, file: str) -
 @pytest.mark.parametrize(
     ("file", "before", "why"),
     [
-        ("b.kernel.toml", "MPerBlock", "the built-in template 'ck/gemm_universal.hip.j2' uses this name too"),
+        ("b.kernel.toml", "MPerBlock", "the built-in template 'ck/gemm_instance.j2' uses this name too"),
         ("b.kernel.toml", "ck/gemm", "rename a template by renaming its file"),
         ("b.kernel.toml", "kind", "there is nothing here that can be renamed"),
         ("templates/k.cpp.j2", "def_kernel", "'def_kernel' is a hook, which has this name everywhere"),
