@@ -311,13 +311,14 @@ static void run_checked_slice(Wave *w) {
         continue;
       }
     }
+    const Step *s = &w->code->steps[w->next];
     const Instruction *i = &code[w->next++];
     if (has_doubts(w->checks, i) || (traced && i->row->result_type != PLAIN_BITS)) {
       check_before(w, i);
-      i->execute(w, i);
+      s->perform(w, s);
       check_after(w, i);
     } else {
-      i->execute(w, i);
+      s->perform(w, s);
     }
     executed++;
     left -= i->cost;

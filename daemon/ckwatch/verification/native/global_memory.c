@@ -591,8 +591,12 @@ static void scratch_places(Wave *w, const Instruction *i, const Operand *vector,
     check_address(w, i, scalar, p->lanes);
   }
   uint32_t fixed = (uint32_t)i->offset + (scalar->kind == SCALAR ? scalar_of(w, scalar->index) : 0);
-  for (int l = 0; l < LANES; l++)
-    p->at[l] = (uint32_t)(fixed + (vector->kind == VECTOR ? w->v[vector->index][l] : 0));
+  if (vector->kind != VECTOR) {
+    for (int l = 0; l < LANES; l++) p->at[l] = fixed;
+    return;
+  }
+  const uint32_t *row = w->v[vector->index];
+  for (int l = 0; l < LANES; l++) p->at[l] = (uint32_t)(fixed + row[l]);
   fill_places(p);
 }
 

@@ -671,7 +671,46 @@ FUNCTION(v_addc_co_u32) { add_carry(w, i, true, 0); }
 FUNCTION(v_subb_co_u32) { add_carry(w, i, true, 1); }
 FUNCTION(v_subbrev_co_u32) { add_carry(w, i, true, 2); }
 
+
+/* The same, and multiply-adds, by chunks of lanes: `lines` say what is computed of the sources, `holds` which bit of the mask. */
+#define STEP_WITH_MASK(name, A, take_third, lines, store, holds) \
+  STEP(name) {                                    \
+    TAKE(A, 0, a_)                                \
+    TAKE(A, 1, b_)                                \
+    const uint64_t exec = EXEC_OF(w);             \
+    uint64_t mask = 0;                            \
+    take_third                                    \
+    FOR_ACTIVE_CHUNKS(lane, active) {             \
+      alignas(64) uint32_t held[CHUNK];           \
+      ChunkResult d;                              \
+      ChunkSource sa = chunk_of(&a_, lane), sb = chunk_of(&b_, lane); \
+      EACH_OF_CHUNK {                             \
+        lines                                     \
+        held[l] = (uint32_t)(holds);              \
+      }                                           \
+      store                                       \
+      mask |= (uint64_t)(mask_of_chunk(held) & active) << lane; \
+    }                                             \
+    put_mask(w, &s->i->operand[1], mask);         \
+  }
+#define PUT_LOW put_chunk(w->v[s->result] + lane, active, d.low);
+#define PUT_BOTH PUT_LOW put_chunk(w->v[s->result + 1] + lane, active, d.high);
+#define CARRY_STEP(name, carry, sum_of)           \
+  STEP_WITH_MASK(name, U32, const uint64_t carry_in = carry;, \
+                 uint64_t a = sa.low[l]; uint64_t b = sb.low[l]; uint64_t c = carry_in >> lane >> l & 1; \
+                 uint64_t sum = sum_of; d.low[l] = (uint32_t)sum;, PUT_LOW, sum >> 32)
+CARRY_STEP(v_add_co_u32, 0, a + b + c)
+CARRY_STEP(v_sub_co_u32, 0, a - b - c)
+CARRY_STEP(v_subrev_co_u32, 0, b - a - c)
+CARRY_STEP(v_addc_co_u32, step_pair(w, s, 2), a + b + c)
+CARRY_STEP(v_subb_co_u32, step_pair(w, s, 2), a - b - c)
+CARRY_STEP(v_subbrev_co_u32, step_pair(w, s, 2), b - a - c)
+
 #define MAD_64(name, T, A, product, carry_out)    \
+  STEP_WITH_MASK(name, A, TAKE(T, 2, c_), \
+                 const uint32_t *low = c_.low + (lane & c_.lanes); const uint32_t *high = c_.high + (lane & c_.lanes); \
+                 uint64_t p = (uint64_t)(product); uint64_t c = low[l] | (uint64_t)high[l] << 32; uint64_t sum = p + c; \
+                 SET_U64(d, sum);, PUT_BOTH, carry_out) \
   FUNCTION(name) {                                \
     Source sa, sb, sc; Result d;                  \
     Lanes carries;                                \
@@ -1227,6 +1266,7 @@ FUNCTION(scaled_widening) {
 #define PACKED_TYPE_I16 PLAIN_BITS
 #define PACKED_TYPE_U16 PLAIN_BITS
 #define ROW(name, results, flags, type) {#name, execute_##name, results, flags, type, 0}
+#define WITH_STEP(name) {#name, execute_##name, 2, 0, PLAIN_BITS, 0, perform_##name} /* and a mask */
 
 const Row vector_rows[] = {
 #include "vector_instructions.inc"
@@ -1235,9 +1275,8 @@ const Row vector_rows[] = {
     ROW(v_cmp_class_f16, 1, 0, PLAIN_BITS), ROW(v_cmp_class_f32, 1, 0, PLAIN_BITS), ROW(v_cmp_class_f64, 1, 0, PLAIN_BITS),
     ROW(v_cmpx_class_f16, 1, 0, PLAIN_BITS), ROW(v_cmpx_class_f32, 1, 0, PLAIN_BITS), ROW(v_cmpx_class_f64, 1, 0, PLAIN_BITS),
     {"v_cndmask_b32", execute_v_cndmask_b32, 1, 0, PLAIN_BITS, 0, perform_v_cndmask_b32},
-    ROW(v_add_co_u32, 2, 0, PLAIN_BITS), ROW(v_sub_co_u32, 2, 0, PLAIN_BITS), ROW(v_subrev_co_u32, 2, 0, PLAIN_BITS),
-    ROW(v_addc_co_u32, 2, 0, PLAIN_BITS), ROW(v_subb_co_u32, 2, 0, PLAIN_BITS), ROW(v_subbrev_co_u32, 2, 0, PLAIN_BITS),
-    ROW(v_mad_u64_u32, 2, 0, PLAIN_BITS), ROW(v_mad_i64_i32, 2, 0, PLAIN_BITS),
+    WITH_STEP(v_add_co_u32), WITH_STEP(v_sub_co_u32), WITH_STEP(v_subrev_co_u32), WITH_STEP(v_addc_co_u32),
+    WITH_STEP(v_subb_co_u32), WITH_STEP(v_subbrev_co_u32), WITH_STEP(v_mad_u64_u32), WITH_STEP(v_mad_i64_i32),
     ROW(v_div_scale_f32, 2, 0, PLAIN_BITS), ROW(v_div_scale_f64, 2, 0, PLAIN_BITS),
     ROW(v_div_fmas_f32, 1, READS_VCC, RESULT_F32), ROW(v_div_fmas_f64, 1, READS_VCC, RESULT_F64),
     ROW(v_readfirstlane_b32, 1, COPIES_SCALAR | MOVES, PLAIN_BITS), ROW(v_readlane_b32, 1, COPIES_SCALAR | MOVES | IGNORES_EXEC, PLAIN_BITS),
