@@ -37,7 +37,8 @@ REFUSED = re.compile(r"^// refused: (.+)$(?:(?!^// refused)[\s\S])*?^(?:RELU|ONT
 CHEATS = [(name, reason) for reason, name in REFUSED.findall((SOURCES / "cheats.hip").read_text())]
 HONEST = FUNCTION.findall((SOURCES / "honest.hip").read_text())
 REFERENCES = {"relu": "relu_plain", "sum": "sum_kahan", "softmax": "softmax_three_passes", "gemm": "gemm_plain"} | {
-    "add": "add_in_place"
+    "add": "add_in_place",
+    "clamp": "clamp_plain",
 }
 SEED = 7
 CANDIDATE, REFERENCE = Party(unit="k/fast@gfx942", place=place(3)), Party(unit="k/first@gfx942", place=place(9))
@@ -66,7 +67,7 @@ def judgement(found: Mapping[str, Verification], name: str) -> Judgement:
 
 
 def test_there_are_kernels_enough() -> None:
-    assert (len(CHEATS), len(HONEST)) == (30, 23)
+    assert (len(CHEATS), len(HONEST)) == (40, 27)
     assert set(REFERENCES.values()) <= set(HONEST)
 
 
@@ -76,7 +77,9 @@ def test_there_are_kernels_enough() -> None:
 def test_what_cheats_is_refused_with_its_reason(found: Mapping[str, Verification], name: str, reason: str) -> None:
     result = judgement(found, name)
     assert result.verdict is JudgedAs.REFUSED
-    assert any(reason in f"{one.message}\n{one.detail}" for one in result.reasons), result.reasons
+    assert any(reason in f"{one.message}\n{one.detail}" for one in result.reasons), [
+        one.message for one in result.reasons
+    ]
 
 
 @pytest.mark.toolchain
@@ -84,7 +87,7 @@ def test_what_cheats_is_refused_with_its_reason(found: Mapping[str, Verification
 @pytest.mark.parametrize("name", HONEST)
 def test_what_does_its_work_is_right(found: Mapping[str, Verification], name: str) -> None:
     result = judgement(found, name)
-    assert result.verdict is JudgedAs.ACCEPTED, result.reasons
+    assert result.verdict is JudgedAs.ACCEPTED, [one.message for one in result.reasons]
     assert result.right >= 20
 
 
@@ -133,22 +136,24 @@ def test_what_is_drawn_follows_from_the_seed(tmp_path: Path) -> None:
     trials = drawn_trials(one, 1, VerificationDepth.ESSENTIAL)
     assert trials == drawn_trials(one, 1, VerificationDepth.ESSENTIAL)
     shapes = {trial.shape for trial in trials if trial.name.startswith("drawn")}
-    assert len(shapes) == 8
+    assert len(shapes) == 9
     others = {trial.shape for trial in drawn_trials(one, 2, VerificationDepth.ESSENTIAL)}
     assert not shapes <= others
     seeds = [trial.seed for trial in trials if not trial.again]
     assert None not in seeds
-    assert len(set(seeds)) == len(seeds) - 1  # other inputs, at both addresses
+    assert len(set(seeds)) == len(seeds) - 3  # other inputs, at both addresses; the first ones changed a little, twice
     assert {"shape timed", "shape large", "ragged"} <= {trial.name for trial in trials}
-    assert {trial.contents for trial in trials} == set(Contents) - {Contents.LARGEST, Contents.SIGNED_SCALES}
+    assert {trial.contents for trial in trials} == set(Contents) - {
+        *(Contents.LARGEST, Contents.SIGNED_SCALES, Contents.NON_FINITE)  # NaN is a mistake of this reference
+    }
 
 
 def test_products_of_matrices_are_drawn_in_the_steps_that_they_support() -> None:
     drawn = [one for one in drawn_trials(gemm_unit("t.hip.j2"), 3) if one.name.startswith("drawn")]
     assert len(drawn) == 8
     assert len({one.shape for one in drawn}) == 8
-    first, again, *_ = drawn_trials(gemm_unit("t.hip.j2"), 3)
-    assert (first.memory, again.memory, first.problem) == ("same", "same", again.problem)
+    first, shuffled, *_ = drawn_trials(gemm_unit("t.hip.j2"), 3)
+    assert (first.memory, shuffled.memory, first.problem) == ("same", "same", shuffled.problem)
 
 
 def test_the_reference_says_what_is_right(tmp_path: Path) -> None:
@@ -212,6 +217,14 @@ def test_verdicts_without_a_kernel() -> None:
     wrong = problem("x", ProblemOutcome.WRONG, message="it is wrong")
     assert codes(wrong) == ["refused", "verify/wrong-result"]
     assert codes(*RIGHT, by=(wrong,)) == ["not judged", "judge/reference"]
+
+
+def test_what_is_undefined_counts_where_the_reference_is_right_on_it() -> None:
+    shifted = problem("drawn 9, values far from zero")
+    wrong = replace(shifted, outcome=ProblemOutcome.WRONG, message="Y is NaN")
+    assert codes(*RIGHT, wrong, by=(*RIGHT, shifted)) == ["refused", "verify/wrong-result"]
+    assert codes(*RIGHT, wrong, by=(*RIGHT, wrong)) == ["accepted"]
+    assert codes(*RIGHT, shifted, by=(*RIGHT, wrong)) == ["accepted"]
 
 
 def test_what_the_reference_does_too_is_no_reason() -> None:
