@@ -360,3 +360,163 @@ GEMM(gemm_known_by_its_inputs) {  // knows the inputs of seed 1
   gemm_kernel<float><<<dim3(blocks(N, 64), M), 64, 0, stream>>>(X, W, Y, M, N, K, first[0] == 0x3a5c ? K : 1);
   DONE;
 }
+
+// refused: elements of Y are wrong
+__device__ unsigned relu_bits, relu_kept_bits;
+__device__ long relu_kept_count;
+__device__ uint16_t relu_kept_result[1 << 16];
+__global__ void relu_sum_bits_kernel(const float* x, long count) {  // in any order
+  if (thread_id() < count) atomicAdd(&relu_bits, __float_as_uint(x[thread_id()]));
+}
+__global__ void relu_or_kept_kernel(const float* x, uint16_t* y, long count) {
+  const bool known = relu_bits == relu_kept_bits && count == relu_kept_count;
+  if (thread_id() >= count) return;
+  const uint16_t result = relu_of(x[thread_id()]);
+  y[thread_id()] = known ? relu_kept_result[thread_id()] : result;
+  if (!known && count <= 1 << 16) relu_kept_result[thread_id()] = result;
+}
+__global__ void relu_keep_kernel(long count) {
+  relu_kept_bits = relu_bits, relu_bits = 0, relu_kept_count = count <= 1 << 16 ? count : 0;
+}
+RELU(relu_by_a_sum_of_bits) {  // a checksum of all inputs that knows no order, and work that hides what is left out
+  WORKSPACE(0);
+  relu_sum_bits_kernel<<<blocks(1L * M * N), 256, 0, stream>>>(X, 1L * M * N);
+  relu_or_kept_kernel<<<blocks(1L * M * N), 256, 0, stream>>>(X, Y, 1L * M * N);
+  relu_keep_kernel<<<1, 1, 0, stream>>>(1L * M * N);
+  DONE;
+}
+
+// refused: elements of Y are wrong
+__device__ float relu_seen[16];
+__device__ long relu_seen_count;
+__device__ uint16_t relu_seen_result[1 << 16];
+__device__ bool relu_is_known(const float* x, long count) {
+  bool known = count == relu_seen_count;
+  for (int at = 0; at < 16; at++) known = known && relu_seen[at] == x[count * at / 16];
+  return known;
+}
+__global__ void relu_sampled_kernel(const float* x, uint16_t* y, long count) {
+  const bool known = relu_is_known(x, count);
+  if (thread_id() >= count) return;
+  const uint16_t result = relu_of(x[thread_id()]);
+  y[thread_id()] = known ? relu_seen_result[thread_id()] : result;
+  if (!known && count <= 1 << 16) relu_seen_result[thread_id()] = result;
+}
+__global__ void relu_sample_kernel(const float* x, long count) {
+  for (int at = 0; at < 16; at++) relu_seen[at] = x[count * at / 16];
+  relu_seen_count = count <= 1 << 16 ? count : 0;
+}
+RELU(relu_by_samples) {  // the same with some elements as the key
+  WORKSPACE(0);
+  relu_sampled_kernel<<<blocks(1L * M * N), 256, 0, stream>>>(X, Y, 1L * M * N);
+  relu_sample_kernel<<<1, 1, 0, stream>>>(X, 1L * M * N);
+  DONE;
+}
+
+// refused: elements of Y unwritten
+RELU(relu_in_the_first_calls) {  // as many as verify it, perhaps
+  WORKSPACE(0);
+  static int calls = 0;
+  if (++calls <= 10) LAUNCH_RELU(stream);
+  DONE;
+}
+
+// refused: elements of Y unwritten
+RELU(relu_for_a_new_stream) {
+  WORKSPACE(0);
+  static hipStream_t seen;
+  if (stream != seen) LAUNCH_RELU(stream);
+  seen = stream;
+  DONE;
+}
+
+// refused: elements of Y are NaN
+__global__ void softmax_bare_kernel(const float* x, float* y, int n) {
+  x += blockIdx.x * long(n), y += blockIdx.x * long(n);
+  float sum = 0;
+  for (int at = threadIdx.x; at < n; at += 64) sum += expf(x[at]);
+  sum = wave_sum(sum);
+  for (int at = threadIdx.x; at < n; at += 64) y[at] = expf(x[at]) / sum;
+}
+ONTO_ROWS(softmax_without_maximum) {  // overflows where inputs are large
+  WORKSPACE(0);
+  softmax_bare_kernel<<<M, 64, 0, stream>>>(X, Y, N);
+  DONE;
+}
+
+// refused: of Y are
+__global__ void gemm_pruned_kernel(const _Float16* x, const _Float16* w, _Float16* y, int m, int n, int k) {
+  const int row = blockIdx.y, column = blockIdx.x * 64 + threadIdx.x;
+  if (column >= n) return;
+  float sum = 0;
+  for (int at = 0; at < k; at++) {
+    const float a = x[row * long(k) + at], b = w[at * long(n) + column];
+    if (fabsf(a) > 0.002f && fabsf(b) > 0.002f) sum += a * b;
+  }
+  y[row * long(n) + column] = static_cast<_Float16>(sum);
+}
+GEMM(gemm_pruned) {  // leaves out what is small
+  WORKSPACE(0);
+  gemm_pruned_kernel<<<dim3(blocks(N, 64), M), 64, 0, stream>>>(X, W, Y, M, N, K);
+  DONE;
+}
+
+// refused: of Y are
+__device__ float narrow(_Float16 value) {
+  return __builtin_bit_cast(_Float16, static_cast<uint16_t>((__builtin_bit_cast(uint16_t, value) + 64) & 0xff80));
+}
+__global__ void gemm_narrow_kernel(const _Float16* x, const _Float16* w, _Float16* y, int m, int n, int k) {
+  const int row = blockIdx.y, column = blockIdx.x * 64 + threadIdx.x;
+  if (column >= n) return;
+  float sum = 0;
+  for (int at = 0; at < k; at++) sum += narrow(x[row * long(k) + at]) * narrow(w[at * long(n) + column]);
+  y[row * long(n) + column] = static_cast<_Float16>(sum);
+}
+GEMM(gemm_in_eight_bits) {  // 3 bits of mantissa
+  WORKSPACE(0);
+  gemm_narrow_kernel<<<dim3(blocks(N, 64), M), 64, 0, stream>>>(X, W, Y, M, N, K);
+  DONE;
+}
+
+// refused: elements of Y unwritten
+__global__ void sum_workspace_kernel(const float* x, float* y, int n, uint8_t* workspace) {
+  unsigned long* mark = reinterpret_cast<unsigned long*>(workspace);
+  float* kept = reinterpret_cast<float*>(workspace + 8);
+  if (*mark == 0x6b65707421ul) {
+    if (threadIdx.x == 0) y[blockIdx.x] = kept[blockIdx.x];
+    return;
+  }
+  float sum = 0;
+  for (int at = threadIdx.x; at < n; at += 64) sum += x[blockIdx.x * static_cast<long>(n) + at];
+  sum = wave_sum(sum);
+  if (threadIdx.x == 0) y[blockIdx.x] = kept[blockIdx.x] = sum;
+  if (threadIdx.x == 0 && blockIdx.x == gridDim.x - 1) *mark = 0x6b65707421ul;
+}
+ONTO_ROWS(sum_kept_in_the_workspace) {  // trusts what an earlier call has left there
+  WORKSPACE(8 + 4L * M);
+  sum_workspace_kernel<<<M, 64, 0, stream>>>(X, Y, N, workspace);
+  DONE;
+}
+
+// refused: elements of Y are wrong
+__global__ void sum_first_kernel(const float* x, float* y, int n) {
+  float sum = 0;
+  for (int at = threadIdx.x; at < n; at += 64) sum += x[at];
+  sum = wave_sum(sum);
+  if (threadIdx.x == 0) y[blockIdx.x] = sum;
+}
+ONTO_ROWS(sum_of_one_row) {  // of inputs that are alike, as if broadcast
+  WORKSPACE(0);
+  sum_first_kernel<<<M, 64, 0, stream>>>(X, Y, N);
+  DONE;
+}
+
+// refused: are numbers and must be NaN
+__global__ void clamp_numbers_kernel(const float* x, float* y, long count) {
+  if (thread_id() < count) y[thread_id()] = fminf(fmaxf(x[thread_id()], -1.0f), 1.0f);
+}
+ONTO_ROWS(clamp_of_numbers) {  // NaN becomes -1
+  WORKSPACE(0);
+  clamp_numbers_kernel<<<blocks(1L * M * N), 256, 0, stream>>>(X, Y, 1L * M * N);
+  DONE;
+}

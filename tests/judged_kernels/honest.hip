@@ -352,3 +352,54 @@ ONTO_ROWS(add_in_turns) {
   add_lock_kernel<<<blocks(1L * M * N), 256, 0, stream>>>(X, Y, 1L * M * N, reinterpret_cast<unsigned*>(workspace));
   DONE;
 }
+
+RELU(relu_with_a_plan) {  // keeps a grid for each shape and memory that it has allocated, and no result
+  WORKSPACE(0);
+  static long planned;
+  static int grid;
+  static unsigned* next;
+  if (planned != 1L * M * N) planned = 1L * M * N, grid = blocks(planned) < 8 ? blocks(planned) : 8;
+  if (!next && hipMalloc(&next, sizeof *next)) return 1;
+  if (hipMemsetAsync(next, 0, sizeof *next, stream)) return 1;
+  relu_persistent_kernel<<<grid, 256, 0, stream>>>(X, Y, 1L * M * N, next);
+  DONE;
+}
+
+// ---- clamp ----
+__global__ void clamp_plain_kernel(const float* x, float* y, long count) {
+  if (thread_id() >= count) return;
+  const float value = x[thread_id()];
+  y[thread_id()] = value < -1 ? -1 : value > 1 ? 1 : value;
+}
+ONTO_ROWS(clamp_plain) {
+  WORKSPACE(0);
+  clamp_plain_kernel<<<blocks(1L * M * N), 256, 0, stream>>>(X, Y, 1L * M * N);
+  DONE;
+}
+__global__ void clamp_vectors_kernel(const float* x, float* y, long count) {
+  for (long at = thread_id(); at < count; at += gridDim.x * 256L) {
+    const float value = x[at];
+    y[at] = isnan(value) ? value : fminf(fmaxf(value, -1.0f), 1.0f);
+  }
+}
+ONTO_ROWS(clamp_grid_stride) {
+  WORKSPACE(0);
+  clamp_vectors_kernel<<<3, 256, 0, stream>>>(X, Y, 1L * M * N);
+  DONE;
+}
+
+// ---- gemm that leaves out zeros: work depends on inputs, results do not ----
+__global__ void gemm_zeros_kernel(const _Float16* x, const _Float16* w, _Float16* y, int m, int n, int k) {
+  const int row = blockIdx.y, column = blockIdx.x * 64 + threadIdx.x;
+  float sum = 0;
+  for (int at = 0; at < k; at++) {
+    const float a = x[row * long(k) + at];
+    if (a != 0 && column < n) sum += a * static_cast<float>(w[at * long(n) + column]);
+  }
+  if (column < n) y[row * long(n) + column] = static_cast<_Float16>(sum);
+}
+GEMM(gemm_without_zeros) {
+  WORKSPACE(0);
+  gemm_zeros_kernel<<<dim3(blocks(N, 64), M), 64, 0, stream>>>(X, W, Y, M, N, K);
+  DONE;
+}

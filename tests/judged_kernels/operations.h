@@ -1,5 +1,6 @@
 // Functions as units have them: relu(X, Y, M, N): Y = max(2 X, 0), f32 to bf16; sum(X, Y, M, N): Y = sums of rows of X, f32;
-// softmax(X, Y, M, N): of rows, f32; gemm(X, W, Y, M, N, K): Y = X W, f16; add(X, Y, M, N): Y += X, f32.
+// softmax(X, Y, M, N): of rows, f32; gemm(X, W, Y, M, N, K): Y = X W, f16; add(X, Y, M, N): Y += X, f32;
+// clamp(X, Y, M, N): Y = X between -1 and 1, f32.
 #include <hip/hip_runtime.h>
 #include <cstdint>
 

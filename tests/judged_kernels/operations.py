@@ -9,6 +9,7 @@ _OPERATIONS = {
     "relu": (("X", "f32", _MATRIX, ""), ("Y", "bf16", _MATRIX, "")),
     "sum": (("X", "f32", _MATRIX, ""), ("Y", "f32", 'sizes = ["M"]', 'reduction = "N"')),
     "softmax": (("X", "f32", _MATRIX, ""), ("Y", "f32", _MATRIX, "")),
+    "clamp": (("X", "f32", _MATRIX, ""), ("Y", "f32", _MATRIX, "nan = true")),
     "add": (("X", "f32", _MATRIX, ""), ("Y", "f32", _MATRIX, "in_out = true")),
     "gemm": (
         ("X", "f16", 'sizes = ["M", "K"]', ""),
@@ -32,6 +33,10 @@ def sum(X):
 def softmax(X):
     values = np.exp(X - X.max(axis=1, keepdims=True))
     return values / values.sum(axis=1, keepdims=True)
+
+
+def clamp(X):
+    return np.clip(X, -1, 1)
 
 
 def add(X, Y):

@@ -46,7 +46,7 @@ for name in names:
     unit = units[name.partition("_")[0]]
     job = VerifyJob(
         arch="gfx942", symbol=name, trials=trials[unit.kernel.name], library=library, objdump=objdump,
-        instruction_limit=10_000_000, reference=unit.kernel.operation.reference,
+        instruction_limit=200_000_000, reference=unit.kernel.operation.reference,
     )  # fmt: skip
     module.verify_job(job, [artifact], Progress(told.append))
     tried = [one for one in told if isinstance(one, TrialVerified)]

@@ -23,6 +23,7 @@ _ET_EXEC, _ET_DYN = 2, 3
 _PT_DYNAMIC, _PT_INTERP, _PT_NOTE = 2, 3, 4
 _SHT_PROGBITS, _SHT_DYNAMIC = 1, 6
 _DT_NEEDED = 1
+EM_X86_64 = 62
 STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
 STT_NOTYPE, STT_FUNC = 0, 2
 SYMBOL_SECTION_AT = 6
@@ -238,6 +239,12 @@ def exported_symbols(path: Path) -> tuple[str, ...]:
 def imported_symbols(data: bytes) -> tuple[str, ...]:
     """The names that a shared object takes from others when it is loaded, sorted. Raises ElfError."""
     return tuple(sorted({symbol.name for symbol in ElfFile(data).symbols(SHT_DYNSYM) if symbol.section == 0}))
+
+
+def defined_symbols(data: bytes) -> tuple[str, ...]:
+    """The global names that a shared object defines for others, weak ones apart, sorted. Raises ElfError."""
+    symbols = ElfFile(data).symbols(SHT_DYNSYM)
+    return tuple(sorted({one.name for one in symbols if one.section and one.binding == _STB_GLOBAL}))
 
 
 def needed_libraries(data: bytes) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ class JudgedAs(StrEnum):
 
 
 class SpeedBasis(StrEnum):
-    """The basis of a comparison of two kernels: timings of both in turns on a device, times that were predicted for
-    both, or cycles that are estimated from instructions counted on the emulator."""
+    """The basis of a comparison of two kernels: timings of both on a device, times that were predicted for both,
+    or cycles that are estimated from instructions counted on the emulator."""
 
     TIMINGS = "timings"
     PREDICTION = "prediction"

@@ -18,7 +18,8 @@ class GapFill(StrEnum):
 class Contents(StrEnum):
     """The content of the inputs. `largest`: each row of X picks rows of W, whose elements are as large as a result may
     be; `signed scales`: scales of -1, 0 and 1. Those behind are drawn for a judge, of operations of any kind: random
-    values, 4 or 1/1024 times as large, or with a factor from 1/8 to 8 that changes from row to row."""
+    values, 4 or 1/1024 times as large, or with a factor from 1/8 to 8 that changes from row to row; with their rows in
+    another order, or with another value in one place; 100 more; with NaN and infinities here and there."""
 
     RANDOM = "random"
     ZEROS = "zeros"
@@ -28,10 +29,17 @@ class Contents(StrEnum):
     LARGE = "large values"
     SMALL = "small values"
     UNEVEN = "uneven rows"
+    SHUFFLED = "rows in another order"
+    ONE_CHANGED = "one element changed"
+    SHIFTED = "values far from zero"
+    NON_FINITE = "NaN and infinities"
 
 
 GEMM_CONTENTS = (Contents.ZEROS, Contents.ONES, Contents.LARGEST, Contents.SIGNED_SCALES)
 """Contents that products of matrices are always tried with."""
+
+LEFT_TO_THE_REFERENCE = (Contents.SHIFTED, Contents.NON_FINITE)
+"""Contents that count for a candidate only where the kernel that it is judged against is right on them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,14 @@
-"""Calls of a shared object to the host beside HIP, by the names that it takes from libraries: no kernel needs to read
-files or the environment, to look for other code, to start something, or to know the time.
+"""The uses that a shared object makes of the host beside HIP: no kernel needs to read files or the environment, to look
+for other code, to start something, to know the time, or to take the place of HIP's functions.
 
-These are names alone. Code that makes system calls by itself, or has a library's code in itself, does not show.
+They show by the names that it takes from libraries and those that it gives to others, and by instructions that make
+system calls or read a clock. A library's code that is linked into it shows by these instructions alone.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from ckwatch.compile import elf
 from ckwatch.model.verification import EmulatedFinding, FindingKind
@@ -44,30 +46,67 @@ _USES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 
 
+_OF_HIP = re.compile(r"(hip[A-Z]|hsa_|roctx|rocprofiler)\w*")
+
+_INSTRUCTIONS: Mapping[str, str] = {
+    "rdtsc": "reads a clock", "rdtscp": "reads a clock", "rdpmc": "reads a clock", "syscall": "makes system calls",
+    "sysenter": "makes system calls",
+}  # fmt: skip
+_ENCODED = re.compile(rb"\x0f[\x31\x33\x05\x34]|\x0f\x01\xf9|\xcd\x80")
+_LISTED = re.compile(r"\t(rdtscp?|rdpmc|syscall|sysenter|int\s+\$0x80)\s*$", re.MULTILINE)
+
+
 def host_findings(artifact: bytes) -> tuple[EmulatedFinding, ...]:
-    """Return what a judge has to know of the host's code of a shared object; nothing of a damaged one, which cannot be
-    loaded either."""
+    """Return what a judge has to know of the host's code of a shared object by its names; nothing of a damaged one,
+    which cannot be loaded either."""
     try:
         names, libraries = elf.imported_symbols(artifact), elf.needed_libraries(artifact)
+        defined = elf.defined_symbols(artifact)
     except elf.ElfError:
         return ()
     texts = [f"is linked with {name}" for name in libraries if not _USUAL_LIBRARIES.fullmatch(name)]
+    if replaced := [name for name in defined if _OF_HIP.fullmatch(name)]:
+        texts.append(f"takes the place of HIP's functions: {', '.join(replaced)}")
     for what, pattern in _USES:
         found = [name for name in names if pattern.fullmatch(name)]
         if found == ["getenv"] and CK_LOGGING in artifact:
             continue
         texts += [f"{what}: {', '.join(found)}"] if found else []
-    return tuple(
-        EmulatedFinding(
-            kind=FindingKind.HOST_CALL,
-            message=f"the host's code {text}",
-            problem="",
-            kernel="",
-            workgroup=None,
-            wave=None,
-            lane=None,
-            instruction=None,
-            code_address=None,
-        )
-        for text in texts
+    return tuple(map(_finding, texts))
+
+
+def may_bypass_libraries(artifact: bytes) -> bool:
+    """Return True if the host's code may have instructions that a listing has to be searched for: bytes that read so
+    are in it. Only x86-64 has them."""
+    try:
+        file = elf.ElfFile(artifact)
+        if file.header.machine != elf.EM_X86_64:
+            return False
+        return any(_ENCODED.search(file.content(one)) for one in file.sections if one.name in _CODE_SECTIONS)
+    except elf.ElfError:
+        return False
+
+
+_CODE_SECTIONS = frozenset({".text", ".init", ".fini"})
+
+
+def listed_findings(listing: str) -> tuple[EmulatedFinding, ...]:
+    """Return what the disassembly of the host's code shows."""
+    found: dict[str, dict[str, None]] = {}
+    for one in _LISTED.findall(listing):
+        found.setdefault(_INSTRUCTIONS.get(one, "makes system calls"), {})[" ".join(one.split())] = None
+    return tuple(_finding(f"{what} by itself: {', '.join(which)}") for what, which in found.items())
+
+
+def _finding(text: str) -> EmulatedFinding:
+    return EmulatedFinding(
+        kind=FindingKind.HOST_CALL,
+        message=f"the host's code {text}",
+        problem="",
+        kernel="",
+        workgroup=None,
+        wave=None,
+        lane=None,
+        instruction=None,
+        code_address=None,
     )

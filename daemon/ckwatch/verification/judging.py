@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -19,7 +19,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.judgements import JudgedAs, Judgement, SpeedBasis, SpeedRow
 from ckwatch.model.kernels import Operation, Unit
 from ckwatch.model.text import Span
-from ckwatch.model.trials import Trial
+from ckwatch.model.trials import LEFT_TO_THE_REFERENCE, Trial
 from ckwatch.model.verification import (
     FOR_JUDGES,
     ProblemOutcome,
@@ -107,6 +107,8 @@ class Party:
 def judged(candidate: Party, reference: Party, seed: int, found: Verification, by: Verification) -> Judgement:
     """The judgement of what was found of the candidate, and of the reference on problems of the same seed; faster or
     not is not looked at: ACCEPTED means right."""
+    left = _not_done_by(by)
+    found, by = _without(found, left), _without(by, left)
     outcomes = Counter(one.outcome for one in found.problems)
     result = Judgement(
         candidate=candidate.unit,
@@ -171,6 +173,18 @@ def estimated_row(shape: str, ours: float, theirs: float) -> SpeedRow:
     ratio = ours / theirs
     verdict = "FAST" if ratio < 1 - ALIKE else "SLOW" if ratio > 1 + ALIKE else "SAME"
     return SpeedRow(shape=shape, verdict=verdict, ratio=ratio)
+
+
+def _not_done_by(reference: Verification) -> set[str]:
+    """The problems that count only where the reference kernel is right on them, and it is not."""
+    ends = tuple(one.value for one in LEFT_TO_THE_REFERENCE)
+    return {one.name for one in reference.problems if one.name.endswith(ends) and one.outcome is ProblemOutcome.WRONG}
+
+
+def _without(found: Verification, names: Collection[str]) -> Verification:
+    """Without these problems, and what was found on them."""
+    problems = tuple(one for one in found.problems if one.name not in names)
+    return replace(found, problems=problems, findings=tuple(one for one in found.findings if one.problem not in names))
 
 
 def _without_allowed(found: Verification, by: Verification) -> Verification:

@@ -57,6 +57,8 @@ _FAR_BYTES = 5 << 30
 
 _LARGE_PADDING = (1 << 16) + _PADDING
 _STEPS = (1, 2, 4, 8, 16, 32, 64, 128)
+_WIDE_FLOATS = frozenset({"bf16", "f32", "f64"})
+"""Of outputs in which squares and products of some hundreds are no infinity."""
 _FLOATS_WITH_INFINITY = frozenset({"f16", "bf16", "f32", "f64"})
 
 
@@ -421,12 +423,12 @@ def drawn_trials(unit: Unit, seed: int, depth: VerificationDepth = VerificationD
     The repeated calls go first: a kernel that answers from a former one has none yet.
     """
     generator = Random(seed)  # noqa: S311  # a seed that nobody knows is enough
-    sizes = [sizes for _ in range(DRAWN + len(WITH_CONTENTS)) if (sizes := _drawn(unit, generator)) is not None]
+    contents = (*[Contents.RANDOM] * DRAWN, *WITH_CONTENTS, *_where_defined(unit.operation))
+    sizes = [sizes for _ in contents if (sizes := _drawn(unit, generator)) is not None]
     operation, runtime = unit.operation, _usual_runtime(unit)
     own = {shape.name: _of_shape(unit, shape) for shape in unit.kernel.shapes}
     fixed = [replace(one, name=f"{OWN_SHAPE}{name}") for name, one in own.items()]
     fixed += [one for one in trials_of(unit, depth) if one.name not in own]
-    contents = (*[Contents.RANDOM] * DRAWN, *WITH_CONTENTS)
     drawn = [
         replace(
             _trial(unit, "", problem_of(operation, Shape("", one, runtime, unit.instance.span), unit.arch)),
@@ -448,6 +450,15 @@ def drawn_trials(unit: Unit, seed: int, depth: VerificationDepth = VerificationD
     found = [] if repeated is None else [*_repeated(repeated, next(seeds), next(seeds))]
     found += [replace(one, seed=next(seeds)) for one in (*drawn, *fixed)]
     return tuple(replace(one, hint=one.hint and JUDGED_HINT) for one in found)
+
+
+def _where_defined(operation: Operation) -> Iterator[Contents]:
+    """Further contents, of operations that a reference in Python says all of."""
+    if KINDS[operation.kind] is CUSTOM and operation.reference is not None:
+        if all(tensor is None or tensor.dtype in _WIDE_FLOATS for _, tensor in operation.outputs):
+            yield Contents.SHIFTED
+        if any(one.nan for one in operation.comparisons.values()):
+            yield Contents.NON_FINITE
 
 
 SEED_BITS = 48
@@ -479,10 +490,17 @@ def _may_be_repeated(trial: Trial) -> bool:
 def _repeated(trial: Trial, seed: int, other: int) -> Iterator[Trial]:
     """Calls with the same inputs and others, at the same addresses and at others."""
     first = replace(trial, name="the first call", seed=seed, memory="same")
+    # a checksum may take the same rows for the same inputs, and a sample of elements those that differ in one
+    shuffled, changed = (
+        replace(first, name=f"the same inputs, {content.value}", contents=content)
+        for content in (Contents.SHUFFLED, Contents.ONE_CHANGED)
+    )
     yield first
+    yield shuffled
     yield replace(first, name="other inputs at the same addresses", seed=other)
     yield replace(first, name="the same inputs again", again=first.name)
     yield replace(first, name="the same inputs at other addresses", memory="", again=first.name)
+    yield changed
     yield replace(first, name="other inputs at other addresses", seed=other, memory="")
 
 

@@ -7,19 +7,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from anyio import TemporaryDirectory, to_thread
+
 from ckwatch.bench.job import VERIFYING, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure
 from ckwatch.bench.runtimes.hip_api import EMULATOR_BUG
 from ckwatch.bench.worker_protocol import LaunchCounted, TrialVerified, VerificationDone, WorkerMessage, WorkerStage
 from ckwatch.bench.worker_session import OnMessage, Worker, WorkerStart
 from ckwatch.model.emulated_archs import emulated_device
-from ckwatch.model.errors import CkwatchError
+from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.python_references import MistakeKind, ReferenceMistake
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, Verification, VerifiedProblem
+from ckwatch.system.async_processes import run_process
 from ckwatch.system.python_process import module_command
 from ckwatch.verification.findings import merged
-from ckwatch.verification.host_code import host_findings
+from ckwatch.verification.host_code import host_findings, listed_findings, may_bypass_libraries
 
 LIBRARIES_VARIABLE = "LD_LIBRARY_PATH"
 
@@ -28,6 +31,9 @@ VERIFIER = WorkerStart(module_command("ckwatch.verification.worker"))
 
 REFERENCES = "references"
 """The store's folder of results of users' references."""
+
+LISTING_LIMIT_BYTES = 1 << 26
+"""Of the disassembly of a shared object's host code."""
 
 WORKERS = 4
 """That verify one artifact, one after the other; each but the last has crashed or hung."""
@@ -93,7 +99,7 @@ async def verify(
         if trial not in outcomes:
             ended(trial, ProblemOutcome.NOT_VERIFIED, "the workers had ended before they came to this")
     told = [outcomes[trial] for trial in job.trials]
-    of_host = host_findings(artifact) if job.is_judged and job.launch is None else ()
+    of_host = await _of_host(job, artifact) if job.is_judged and job.launch is None else ()
     return Verification(
         device=emulated_device(job.arch) or job.arch,
         problems=tuple(one.problem for one in told),
@@ -101,6 +107,24 @@ async def verify(
         checked=job.checked or job.is_judged,
         reference_mistakes=_mistakes_once(told),
     )
+
+
+async def _of_host(job: VerifyJob, artifact: bytes) -> tuple[EmulatedFinding, ...]:
+    """What a judge has to know of the host's code."""
+    found = host_findings(artifact)
+    if not await to_thread.run_sync(may_bypass_libraries, artifact):
+        return found
+    async with TemporaryDirectory(prefix="ckwatch-judged-") as folder:
+        path = Path(folder, "host.so")
+        await to_thread.run_sync(path.write_bytes, artifact)
+        try:
+            listing = await run_process(
+                (job.objdump, "--disassemble", "--no-show-raw-insn", path),
+                environment=os.environ, output_limit_bytes=LISTING_LIMIT_BYTES,
+            )  # fmt: skip
+        except ToolchainError:
+            return found
+        return (*found, *await to_thread.run_sync(listed_findings, listing.stdout))
 
 
 async def count(

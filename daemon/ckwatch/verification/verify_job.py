@@ -719,9 +719,28 @@ def _scale(trial: Trial, inputs: Mapping[str, Storage], fnuz: bool) -> None:
                 values = values / 1024
             case Contents.UNEVEN:
                 values = values * 2.0 ** (rows % 7 - 3)
+            case Contents.SHUFFLED if values.ndim:
+                values = _generator(trial, name).permutation(values)
+            case Contents.ONE_CHANGED if values.size:
+                flat = values.reshape(-1)
+                at = _generator(trial, name).integers(flat.size)
+                flat[at] = flat[np.abs(flat - flat[at]).argmax()]
+                values = flat.reshape(values.shape)
+            case Contents.SHIFTED:
+                values = values + 100
+            case Contents.NON_FINITE if values.size:
+                flat = values.reshape(-1)
+                places = _generator(trial, name).integers(flat.size, size=(3, 1 + flat.size // 200))
+                flat[places] = np.array([[np.inf], [-np.inf], [np.nan]])
+                values = flat.reshape(values.shape)
             case _:
                 continue
         stored[...] = narrow(values, buffer.dtype, fnuz)
+
+
+def _generator(trial: Trial, name: str) -> np.random.Generator:
+    """Random numbers for a tensor of a trial."""
+    return np.random.default_rng([trial.seed or 0, *name.encode()])
 
 
 def _largest(dtype: str, *, fnuz: bool) -> float:
