@@ -40,10 +40,11 @@ def product_space(
     derived: Sequence[Derivation] = (),
     allowed: Allowed | None = None,
     listed_at_most: int = LISTED_AT_MOST,
+    rules: Sequence[Condition] = (),
 ) -> ProductSpace:
     """The space of `axes`, parameter → values."""
     product = Product(list(axes.items()), fixed, conditions, derived, failing_is_false=True)
-    return ProductSpace(product, allowed, listed_at_most=listed_at_most)
+    return ProductSpace(product, allowed, rules=rules, listed_at_most=listed_at_most)
 
 
 def tiles(allowed: Allowed | None = None, conditions: tuple[Condition, ...] | None = None) -> ProductSpace:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import re
 import shutil
 import signal
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,7 @@ from fakes.tuning_stand_in import TunedWorkspace, workspace
 from helpers.git_repositories import git
 from helpers.kernel_reports import kernel, report
 from helpers.own_command import own_command
+from helpers.static_diagnostics import EXAMPLES
 
 PROFILE = Path(__file__).parents[1] / "data" / "profiles" / "pc_sampling_host_trap.csv"
 TRITON = Path(__file__).parents[1] / "data/triton"
@@ -218,6 +221,46 @@ def test_timings(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         *("BenchStarted", "BenchStage", "BenchTiming", "BenchSkipped", "BenchSummary", "DeviceList", "UnitTimings"),
         *("ComparedTimings", "RankedTimings", "BaselineSet", "BaselineList", "BaselineRemoved", "TimingExport"),
     }
+
+
+def test_dispatchers(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(EXAMPLES / "gemm", tmp_path / "w")
+    monkeypatch.chdir(tmp_path / "w")
+    reader.dependencies["connected"] = connecting_to(TimingClient(tmp_path / "w"))
+    rows = [f"{m},{n},4096,{m}" for m in (1, 16, 128, 1024, 4096) for n in (1024, 8192)]
+    Path("log.csv").write_text("\n".join(["M,N,K,count", *rows]))
+    (found,) = reader.run("shapes import", "log.csv", "--top", "3", "--toml", "shapes.toml")
+    assert found["shapes"][0] == {"sizes": {"M": 4096, "N": 1024, "K": 4096}, "count": 4096}
+    assert len(tomllib.loads(Path("shapes.toml").read_text())["shape"]) == 3
+    (found,) = reader.run("dispatch", "gemm_f16", "--shapes", "log.csv", "--out", "d.py", "--hipblaslt", "d.csv")
+    assert {*found["choices"].values()} == {*found["instances"]}
+    assert found["unseen"]["shapes"] == 10
+    assert found["paths"] == [str(Path(name).absolute()) for name in ("d.py", "d.csv")]
+    first = next(csv.DictReader(Path("d.csv").read_text().splitlines()))
+    assert [first[name] for name in ("transA", "transB", "m", "n", "k")] == ["T", "N", "1024", "4096", "4096"]
+    assert reader.seen == {"LoggedShapes", "WrittenDispatcher"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gemm_f16", "--part", "MI9"], "no part of gfx942 is called 'MI9'"),
+        (["gemm_f16", "--arch", "gfx1"], "'gemm_f16' is not compiled for gfx1"),
+        (["gemm_f16", "--by", "measured"], "'gemm_f16' has no times to choose by"),
+        (["gemm_f16", "--shapes", "none.csv"], "none.csv cannot be read"),
+        (["gemm_f16", "--shapes", "batched.csv"], "none of the logged shapes is one of 'gemm_f16'"),
+        (["gemm_f16", "--out", "d.txt"], "does not end in .hpp"),
+        (["gemm_f16", "--aiter", "d.csv"], "AITER has no name for"),
+    ],
+)
+def test_dispatchers_of_mistakes(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    shutil.copytree(EXAMPLES / "gemm", tmp_path / "w")
+    monkeypatch.chdir(tmp_path / "w")
+    Path("batched.csv").write_text("B,M,N,K\n2,3,4,5\n")
+    assert main(["dispatch", *arguments], connected=connecting_to(TimingClient(tmp_path / "w"))) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_profiles(reader: Reader) -> None:

@@ -32,6 +32,8 @@ COMMANDS = {
     "compare": ["compare", UNIT, "previous"],
     "best": ["best", "k"],
     "tune": ["tune", "k"],
+    "dispatch": ["dispatch", "k"],
+    "shapes": ["shapes", "import", "log.csv"],
     "baseline": ["baseline", "list", "--json"],
     "export": ["export", "--timings", "json"],
     "explain": ["explain", "k"],
@@ -66,6 +68,7 @@ SILENT = {
     "rank": "there is no such shape",
     "profile": "it is not built",
     "tune": "it has no shape",
+    "dispatch": "it has no shape",
     "judge": "it is judged against itself",
     "upgrade": "there is no such toolchain",
     "ci": "it is not in a repository",
@@ -81,6 +84,7 @@ def workspace(small: Path, daemons: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     monkeypatch.chdir(small)
     monkeypatch.setenv("XDG_CACHE_HOME", str(small.parent / "cache"))
     (small / "templates/t.hip.j2").write_text("int a = {{ Tyle }};\n")
+    (small / "log.csv").write_text("M,N,K\n1,2,3\n")
     (small / "table.csv").write_text("M,N,K,us,kernelName\n")
     (small / "own.py").write_text('own_template = r"""{{headers}} int {{kernel_definition}} {}"""\n')
     return small

@@ -48,7 +48,7 @@ def test_shapes_between_those_that_were_seen_get_theirs_too() -> None:
 
 def test_what_is_called_often_decides() -> None:
     times = {"a": {"p": 10.0, "q": 11.0}, "b": {"p": 11.0, "q": 10.0}}
-    sizes = dict.fromkeys(times, {"M": 4})
+    sizes = {name: {"M": 4} for name in times}
     for often, instance in (("a", "p"), ("b", "q")):
         assert dispatcher(times, sizes, {often: 100.0}).choose({"M": 4}) == instance
 
@@ -80,7 +80,9 @@ def test_the_python_module_chooses_as_the_tree_does() -> None:
 
 def test_the_header_has_the_same_tree() -> None:
     tree = Split(("M", "N"), 4096, Leaf("1x1 a"), Split(("K",), 64, Leaf("1x1-a"), Leaf('"')))
-    text = cpp_text(Dispatcher(("M", "N", "K"), ("1x1 a", "1x1-a", '"'), tree, 0.02, True, 1.0, None), "1 gemm", "about")
+    text = cpp_text(
+        Dispatcher(("M", "N", "K"), ("1x1 a", "1x1-a", '"'), tree, 0.02, True, 1.0, None), "1 gemm", "about"
+    )
     assert "namespace k_1_gemm_dispatch {" in text
     assert re.findall(r"^    (k_\w*),$", text, re.MULTILINE) == ["k_1x1_a", "k_1x1_a_2", "k_"]
     assert '    "\\"",\n' in text

@@ -120,6 +120,49 @@ def test_a_predicate_that_refuses_nearly_all_does_not_hide_the_rest() -> None:
     assert space.random(random.Random(1)) == (7, 7)
 
 
+def test_rules_lead_to_the_little_that_the_predicate_allows() -> None:
+    names = "abcdefgh"
+    asked: list[object] = []
+
+    def allowed(parameters: Mapping[str, object]) -> str:
+        asked.append(parameters)
+        own = [parameters[name] for name in names]
+        return "" if own == sorted(own, reverse=True)[:1] * len(names) else "rule/equal: they differ"
+
+    rules = [condition(f"{one} == {other}", one, other) for one, other in itertools.pairwise(names)]
+    unknown = condition("z == 1", "z")
+    space = product_space(dict.fromkeys(names, range(8)), allowed=allowed, rules=[*rules, unknown])
+    rng = random.Random(1)
+    drawn = [space.random(rng) for _ in range(40)]
+    assert None not in drawn
+    assert set(drawn) == {(value,) * 8 for value in range(8)}
+    assert len(asked) == 8
+    assert sorted(space) == sorted(set(drawn))
+    assert space.refusal((0, 1) * 4) == "rule/equal: they differ"
+
+
+def test_adjacent_points_are_one_step_away_on_most_axes() -> None:
+    listed = ListedSpace([{"M": m, "N": n, "v": v} for m in POWERS for n in POWERS for v in ("x", "y", "z")])
+    for space in (listed, product_space({"M": POWERS, "N": POWERS, "v": ("x", "y", "z")})):
+        centre = space.point_of({"M": 8, "N": 8, "v": "y"})
+        assert centre is not None
+        found = [one for seed in range(40) for one in space.adjacent(centre, random.Random(seed), 3)]
+        assert centre not in found
+        steps = [
+            sum(axis.distance(here, there) > 1 for axis, here, there in zip(space.axes, own, middle, strict=True))
+            for own, middle in ((space.coordinates(one), space.coordinates(centre)) for one in found)
+        ]
+        assert sum(far == 0 for far in steps) > len(found) / 2
+        assert space.off_centre(centre) < min(map(space.off_centre, (next(iter(space)), found[0]))) + 1e-9
+
+
+def test_adjacent_points_of_a_constrained_space_are_allowed() -> None:
+    space = tiles()
+    for point in space:
+        for one in space.adjacent(point, random.Random(3), 5):
+            assert space.is_allowed(one)
+
+
 def test_a_predicate_is_asked_once() -> None:
     asked: list[object] = []
 

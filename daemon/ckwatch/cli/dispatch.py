@@ -6,7 +6,7 @@ import argparse
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -99,8 +99,9 @@ async def run(options: argparse.Namespace) -> int:
     written = await to_thread.run_sync(_write, options, known, found)
     if output.json:
         output.answer(
-            event="dispatcher", kernel=kernel.name, arch=arch, times=known.where, instances=found.instances,
-            tree=asdict(found.tree), seen=found.seen, unseen=found.unseen, left_out=known.left_out, paths=written,
+            kernel=kernel.name, arch=arch, source=known.where, instances=found.instances,
+            choices={name: found.choose(own) for name, own in sizes_of.items()}, seen=found.seen, unseen=found.unseen,
+            left_out=known.left_out, paths=written,
         )  # fmt: skip
         return 0
     for path in written:

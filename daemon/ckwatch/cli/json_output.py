@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from ckwatch.bench.imports.records import ImportedTimingsFile
+from ckwatch.bench.imports.shape_logs import LoggedShape
 from ckwatch.cli.ci.report import CiReport
 from ckwatch.cli.explain import ExplainedState
 from ckwatch.cli.farm import FarmWorkerLine
@@ -35,6 +36,7 @@ from ckwatch.model.verification import Verification
 from ckwatch.prediction.learned import PredictionRecord
 from ckwatch.prediction.predict import MeasuredPrediction, Prediction
 from ckwatch.tuning.dispatch import DispatchSet
+from ckwatch.tuning.dispatcher import UnseenCheck
 from ckwatch.tuning.results import BestInstance, ShapeResult
 from ckwatch.tuning.space import SpaceCoverage
 from ckwatch.wire.analysis import Isa, ShapePrediction, UnitDeviceProfile, UnitProfile
@@ -413,6 +415,18 @@ OUTPUT: dict[str, tuple[type, ...]] = {
     ),
     "ci": (_answer("ComparedWithBase", "The whole report, as `--report json=FILE` writes it, too.", CiReport),),
     "tune": _TUNE,
+    "dispatch": (
+        _answer(
+            "WrittenDispatcher",
+            """A dispatcher: `choices` has the instance that the tree takes for each shape, `seen` the mean slowdown
+            on them, and `unseen` that of trees on shapes they had not seen. `left_out`: shapes without times.""",
+            kernel=str, arch=str, source=str, instances=tuple[str, ...], choices=dict[str, str], seen=float,
+            unseen=UnseenCheck | None, left_out=tuple[str, ...], paths=tuple[str, ...],
+        ),
+    ),
+    "shapes import": (
+        _answer("LoggedShapes", "The shapes of logs, those that are called most first.", shapes=tuple[LoggedShape, ...]),
+    ),
     "history": (
         _answer(
             "UnitTimings", "A unit's timings and failures, oldest first.", unit=str, timings=tuple[Timing, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import ckwatch_templates
 from ckwatch.checks.rules.candidates import instance_errors
 from ckwatch.checks.rules.instances import rendered_instances
 from ckwatch.checks.rules.points import Parameters, PointRules
-from ckwatch.model.kernels import Unit
+from ckwatch.model.kernels import ParameterValue, Unit
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace
 
@@ -78,6 +79,27 @@ def test_broken_rules_name_the_parameters_that_take_part(units: list[Unit]) -> N
     }
     # what cannot be put in
     assert rules.broken({**parameters, "BlkGemmPipelineVer": 3}) is None
+
+
+def test_conditions_hold_where_no_rule_refuses(units: list[Unit], examples: list[tuple[Parameters, str]]) -> None:
+    rules = PointRules.of(examples, "gfx942")
+    assert rules is not None
+    conditions = rules.conditions()
+    rng, seen = random.Random(1), set[bool]()  # noqa: S311  # a sample
+    values: dict[str, list[ParameterValue]] = {
+        "BlockSize": [64, 256],
+        "MPerBlock": [32, 128],
+        "KPerBlock": [32, 64],
+        "MXdlPerWave": [1, 2],
+        "BlkGemmPipelineVer": ["v1", "v3", "v5"],
+        "BlkGemmPipeSched": ["Intrawave", "Interwave"],
+    }
+    for _ in range(60):
+        parameters = {**units[0].instance.parameters, **{name: rng.choice(own) for name, own in values.items()}}
+        broken = [one for one in conditions if not one.holds({name: parameters[name] for name in one.names})]
+        seen.add(allowed := not rules.refusal(parameters))
+        assert allowed == (not broken), (parameters, broken)
+    assert seen == {True, False}
 
 
 def test_a_template_that_does_more_than_to_pass_parameters_on(units: list[Unit]) -> None:
