@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -192,7 +193,7 @@ def test_a_difference_that_is_not_sure_is_hollow() -> None:
 
 def test_every_step_of_the_scale_is_darker() -> None:
     def luminance(colour: str) -> float:
-        return sum(
+        return math.fsum(
             weight * (int(colour[at : at + 2], 16) / 255) ** 2.2
             for weight, at in ((0.2126, 1), (0.7152, 3), (0.0722, 5))
         )

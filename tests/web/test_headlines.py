@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benches.timed_units import failed_row, timing_row, unit_row
-from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.text import Position, Span
 from ckwatch.model.verification import VerificationOutcome
 from ckwatch_web.content import Content
@@ -21,7 +21,7 @@ def lines(*rows: object, diagnostics: tuple[Diagnostic, ...] = ()) -> list[tuple
 def error(message: str, unit: str) -> Diagnostic:
     start = Position(line=0, column=0)
     span = Span(path="/w/t.j2", start=start, end=start)
-    return Diagnostic(severity="error", source="template", code="c", message=message, span=span, units=(unit,))
+    return Diagnostic(severity=Severity.ERROR, source=Source.CLANG, code="c", message=message, span=span, units=(unit,))
 
 
 def test_a_workspace_in_which_all_is_well() -> None:
