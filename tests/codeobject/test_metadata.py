@@ -254,4 +254,4 @@ def test_the_machine_of_the_header_names_the_arch_where_the_metadata_does_not() 
     assert read_metadata(data.replace(b"amdhsa.target", b"amdhsa.tarket")).arch == "gfx942"
     unknown = bytearray(data.replace(b"amdhsa.target", b"amdhsa.tarket"))
     struct.pack_into("<I", unknown, 0x30, 0xFE)
-    assert "The code object does not tell its arch." in read_metadata(bytes(unknown)).notes
+    assert "The code object does not name its arch." in read_metadata(bytes(unknown)).notes

@@ -49,7 +49,7 @@ def test_lines_that_moved_are_found_by_their_text(rendered: RenderedFile) -> Non
     found = of(rendered, place(0, "first"), place(7, "three  four"), place(0, "gone"), place(0, "same"))
     assert lines(found) == [(True, 0), (True, 3), (False, 0), (False, 0)]
     assert found.other_build == (
-        "of 2 lines of the unit's text 1 are the same, 1 are elsewhere now, and 1 are not there any more"
+        "of 2 lines of the unit's text 1 are the same, 1 are elsewhere now, and 1 are gone"
     )
 
 

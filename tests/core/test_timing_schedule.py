@@ -410,8 +410,8 @@ def test_two_devices_that_cannot_be_used_are_the_end_of_it() -> None:
     end(world, NAMES[0], "the device is in use", GPU0)
     assert places(world) == {FAR.key: NAMES[0]}
     assert not effect_of(world, NAMES[0]).has_others
-    end(world, NAMES[0], "gpu-box is not there any more", FAR)
-    assert unit(world, NAMES[0]).timing.untimed_because == "gpu-box is not there any more"
+    end(world, NAMES[0], "gpu-box is gone", FAR)
+    assert unit(world, NAMES[0]).timing.untimed_because == "gpu-box is gone"
     assert not unit(world, NAMES[0]).timing.requested
     world.drain()
 

@@ -324,7 +324,7 @@ async def test_a_machine_that_is_the_only_one_and_fails_is_one_sentence(
         assert line.text == "gpu-box cannot be reached"
         farm.there = ()
         (line, _) = await lines_of(daemon, ONE)
-        assert line.text == "hip:0 on gpu-box is not there any more"
+        assert line.text == "hip:0 on gpu-box is gone"
         (line, _) = await lines_of(daemon, ONE)
         assert line.text == "no hip device"
         farm.there, farm.problem = (FAR,), ""

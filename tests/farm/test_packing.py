@@ -167,7 +167,7 @@ def test_a_result_without_a_shared_object_is_none(toolchain: FakeToolchain, tmp_
     [
         ("kernel.hip:1:10:{1:10-1:17}: fatal error: 'cmath' file not found [Lexical or Preprocessor Issue]\n", "cmath"),
         ("ld.lld: error: cannot open crti.o: No such file or directory\n", "crti.o"),
-        ("", "the compiler said nothing"),
+        ("", "the compiler printed nothing"),
     ],
 )
 def test_what_a_machine_lacks_is_no_mistake_of_the_source(

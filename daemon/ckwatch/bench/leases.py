@@ -123,7 +123,7 @@ def _is_made(folder: Path) -> bool:
 
 def _present_holder(path: Path) -> str:
     """Return the holder's description of itself; for another user's process, also the kernel's."""
-    said = _written_in(path)
+    written = _written_in(path)
     try:
         status = path.lstat()
         for line in Path("/proc/locks").read_text().splitlines():
@@ -132,10 +132,10 @@ def _present_holder(path: Path) -> str:
             if words[1:2] == ["FLOCK"] and words[5].endswith(f":{status.st_ino}") and int(words[4]) > 0:
                 owner = Path("/proc", words[4]).stat().st_uid
                 if owner != os.geteuid():
-                    return f"process {words[4]} of {_user(owner)}" + (f" ({said})" if said else "")
+                    return f"process {words[4]} of {_user(owner)}" + (f" ({written})" if written else "")
     except (OSError, ValueError, IndexError):
         pass  # ended meanwhile, or in another container
-    return said
+    return written
 
 
 def _blocked_by(path: Path) -> str:

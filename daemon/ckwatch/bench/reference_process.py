@@ -97,14 +97,14 @@ class _Reference:
                     return {}, self._inputs(request)
                 return {}, self._outputs(request, given)
         except _MistakeError as mistake:
-            return self._told(mistake.kind, mistake.message, mistake.line), {}
+            return self._reported(mistake.kind, mistake.message, mistake.line), {}
         except _Overrun as error:
             message = f"it had not ended after {self._limit_s:g} s"
-            return self._told("limit", message, *_innermost(error.__traceback__, self._sources.paths)), {}
+            return self._reported("limit", message, *_innermost(error.__traceback__, self._sources.paths)), {}
         except MemoryError as error:
             said = f": {error}" if str(error) else ""
             message = f"it needs more memory than the {MEMORY_LIMIT_BYTES >> 30} GiB that it may have{said}"
-            return self._told("limit", message, *_innermost(error.__traceback__, self._sources.paths)), {}
+            return self._reported("limit", message, *_innermost(error.__traceback__, self._sources.paths)), {}
         except BaseException as error:  # noqa: BLE001  # SystemExit and KeyboardInterrupt are the user's, too
             return self._raised(error), {}
 
@@ -112,13 +112,13 @@ class _Reference:
         said = str(error).strip().splitlines()
         message = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
         if isinstance(error, SyntaxError) and error.filename in self._sources.paths:
-            return self._told("raises", f"{type(error).__name__}: {error.msg}", error.lineno, error.filename)
+            return self._reported("raises", f"{type(error).__name__}: {error.msg}", error.lineno, error.filename)
         line, path = _innermost(error.__traceback__, self._sources.paths)
         frames = traceback.extract_tb(error.__traceback__)
         lines = traceback.format_list([one for one in frames if one.filename in self._sources.paths])
-        return self._told("raises", message, line, path, "".join(lines) + "\n".join(said))
+        return self._reported("raises", message, line, path, "".join(lines) + "\n".join(said))
 
-    def _told(
+    def _reported(
         self, kind: str, message: str, line: int | None = None, path: str | None = None, detail: str = ""
     ) -> dict[str, Any]:
         if len(message) > _SHOWN_CHARACTERS:

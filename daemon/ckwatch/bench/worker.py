@@ -53,7 +53,7 @@ def main(runners: Mapping[type, Runner] | None = None) -> None:
         threading.Thread(target=_receive, args=(questions, asked), daemon=True, name="requests").start()
         lasting = True
         while lasting and (question := asked.get()) is not None:
-            answer, lasting = _answer(question, runners or BENCHMARKS, lambda said: _send(answers, said))
+            answer, lasting = _answer(question, runners or BENCHMARKS, lambda one: _send(answers, one))
             with suppress(OSError, AttributeError):
                 ctypes.CDLL(None).fflush(None)  # what kernels printed comes before the answer
             if answer is not None:

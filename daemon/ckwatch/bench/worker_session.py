@@ -210,7 +210,7 @@ class _Session:
     answer: worker_protocol.Message | None = None
     _stage: worker_protocol.WorkerStage = field(default_factory=lambda: worker_protocol.WorkerStage(name="starting"))
     _contestant: str = ""
-    _told: set[worker_protocol.WorkerStage] = field(default_factory=set)
+    _reported: set[worker_protocol.WorkerStage] = field(default_factory=set)
     _garbled: worker_protocol.GarbledError | None = None
     _silent: bool = False
     _stderr: OutputExcerpt = field(default_factory=OutputExcerpt)
@@ -303,7 +303,7 @@ class _Session:
         elif isinstance(said, worker_protocol.PartialResult):
             self.on_message(said)
         elif isinstance(said, worker_protocol.WorkerHello | worker_protocol.WorkerRequest):
-            raise worker_protocol.GarbledError(f"the worker said {worker_protocol.tag(said)} in the middle of its work")
+            raise worker_protocol.GarbledError(f"the worker sent {worker_protocol.tag(said)} in the middle of its work")
         else:
             self.answer = said
 
@@ -326,8 +326,8 @@ class _Session:
             self._allow(self.time_limit_s)
         self._stage = said
         self._contestant = said.contestant or self._contestant
-        if said not in self._told:
-            self._told.add(said)
+        if said not in self._reported:
+            self._reported.add(said)
             self.on_message(said)
 
     def _overrun(self) -> BenchmarkFailure:

@@ -55,10 +55,10 @@ class _Inspected:
         code, triton = self.code, self.code.triton
         name = self.file if code.origin in ("", code.name) and code.name in ("", self.file) else code.name
         origin = f", {code.origin}" if code.origin not in ("", code.name) else ""
-        told = (
+        launched = (
             "" if triton is None else f" (Triton: {count(triton.num_warps, 'warp')}, {size(triton.shared_bytes)} LDS)"
         )
-        return f"{name}{origin}, {code.arch or 'arch not known'}{told}"
+        return f"{name}{origin}, {code.arch or 'arch not known'}{launched}"
 
     def figures(self) -> dict[str, object]:
         """The fields of a code object in JSON."""

@@ -146,9 +146,9 @@ class VerificationResults:
 
 def _is_news() -> bool:
     """Return True the first time that this user is told what is not modelled."""
-    told = hashlib.sha256("\n".join(NOT_MODELLED).encode()).hexdigest()[:12]
+    digest = hashlib.sha256("\n".join(NOT_MODELLED).encode()).hexdigest()[:12]
     try:
-        marker = cache_folder() / f"told-not-modelled-{told}"
+        marker = cache_folder() / f"told-not-modelled-{digest}"
         marker.parent.mkdir(parents=True, exist_ok=True)
         marker.touch(exist_ok=False)
     except FileExistsError:

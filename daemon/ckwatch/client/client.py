@@ -411,8 +411,8 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
 
         order: tuple[str, ...] = ()
         found: dict[str, UnitResult] = {}
-        async with self.building(*patterns, force=force, check_only=check_only, lines=lines) as told:
-            async for line in told:
+        async with self.building(*patterns, force=force, check_only=check_only, lines=lines) as results:
+            async for line in results:
                 if line.event == "start":
                     order = line.units
                 elif line.event == "unit":

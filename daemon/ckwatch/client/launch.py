@@ -118,15 +118,15 @@ class StartWait:
     has taken twice as long."""
 
     def __init__(self) -> None:
-        self._said = ""
+        self._printed = ""
         self._next_s = SAID_S
 
     def line(self, passed_s: float, found: LockHolder | None) -> str | None:
         """Return the message after `passed_s`, None for nothing; `found` has the daemon's lock."""
         doing = "its process starts" if found is None else found.starting or "it ends"
-        if passed_s < SAID_S or (doing == self._said and passed_s < self._next_s):
+        if passed_s < SAID_S or (doing == self._printed and passed_s < self._next_s):
             return None
-        self._said, self._next_s = doing, 2 * passed_s
+        self._printed, self._next_s = doing, 2 * passed_s
         stop = "" if found is None else f"; process {found.process}, `ckwatch stop` ends it"
         return f"Waiting for the daemon ({passed_s:.0f} s): {doing}{stop}"
 

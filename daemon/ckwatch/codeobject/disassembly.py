@@ -93,10 +93,10 @@ def functions(
         if not symbol:
             continue
         text, slashes, comment = line.partition("// ")
-        told = _COMMENT.match(comment) if slashes else None
-        if told is None:
+        comment_parts = _COMMENT.match(comment) if slashes else None
+        if comment_parts is None:
             continue
-        instruction = _instruction(text.strip(), int(told[1], 16), told[2])
+        instruction = _instruction(text.strip(), int(comment_parts[1], 16), comment_parts[2])
         if instruction.mnemonic.startswith((".", "<unknown>")):
             unknown += 1
         elif instruction.mnemonic != _PADDING:

@@ -99,14 +99,14 @@ class ListingText:
 
     def _heading(self, first: int, last: int, inner: tuple[int, ...]) -> str:
         mix = mix_of(self.listing.rows[index].instruction for index in range(first, last + 1))
-        told = f"{_count(last - first + 1, 'instruction')}: {_mix_text(mix)}"
+        mix_text = f"{_count(last - first + 1, 'instruction')}: {_mix_text(mix)}"
         if not inner:
-            return told
+            return mix_text
         loop = self.listing.loops[inner[0]]
         self._parts[inner[0]] += 1
         main = "main loop" if loop.main else "loop"
         again = " goes on" if self._parts[inner[0]] > 1 else ""
-        return f"{main} L{inner[0] + 1}{again}, {told}"
+        return f"{main} L{inner[0] + 1}{again}, {mix_text}"
 
     def _instructions(self, first: int, last: int) -> None:
         explained: set[str] = set()
@@ -157,11 +157,11 @@ def _labels(listing: Listing) -> dict[int, str]:
 def _origin_text(steps: CallChain, place: SourcePlace | None, roots: Mapping[str, str]) -> str:
     if not steps:
         return "no source line"
-    told = []
+    shown = []
     for frame in steps[-_STEPS:]:
         path = short_path(frame.path, roots) if len(steps) == 1 else posixpath.basename(frame.path)
-        told.append(f"{path}:{frame.line} {frame.function}".rstrip())
-    text = " › ".join(told)
+        shown.append(f"{path}:{frame.line} {frame.function}".rstrip())
+    text = " › ".join(shown)
     if place is None:
         return text
     return f"{text} ← {short_path(place.span.path, roots)}:{place.span.start}"

@@ -138,7 +138,7 @@ def read_metadata(data: bytes) -> CodeObjectMetadata:
     if file.abi_version not in _ABI_VERSIONS:
         notes.append("The code object's version is not known: its figures are read as those of version 6.")
     if not arch:
-        notes.append("The code object does not tell its arch.")
+        notes.append("The code object does not name its arch.")
     elif limits_of(arch) is None:
         notes.append(f"The limits of {arch} are not known: no occupancy.")
     described = [one.get("amdhsa.kernels") for one in maps]
@@ -191,23 +191,23 @@ class _LazyArguments(Mapping[str, tuple[ArgumentMetadata, ...]]):
     are shown."""
 
     def __init__(self, kernels: Mapping[str, Mapping[str, Any]]) -> None:
-        self._told = {symbol: kernel.get(".args") for symbol, kernel in kernels.items()}
+        self._arguments_by_symbol = {symbol: kernel.get(".args") for symbol, kernel in kernels.items()}
 
     def __getitem__(self, symbol: str) -> tuple[ArgumentMetadata, ...]:
-        return tuple(_arguments(self._told[symbol]))
+        return tuple(_arguments(self._arguments_by_symbol[symbol]))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._told)
+        return iter(self._arguments_by_symbol)
 
     def __len__(self) -> int:
-        return len(self._told)
+        return len(self._arguments_by_symbol)
 
 
 _ARGUMENT_WORDS = (".value_kind", ".name", ".type_name", ".address_space", ".actual_access")
 
 
-def _arguments(told: object) -> Iterator[ArgumentMetadata]:
-    for one in told if isinstance(told, list) else ():
+def _arguments(listed: object) -> Iterator[ArgumentMetadata]:
+    for one in listed if isinstance(listed, list) else ():
         if isinstance(one, dict):
             numbers = (one.get(".offset"), one.get(".size"))
             offset, size = (number if isinstance(number, int) and number >= 0 else 0 for number in numbers)

@@ -34,7 +34,7 @@ def placed(profile: DeviceProfile, rendered: RenderedFile, instructions: Collect
     if lines.moved or lines.lost:
         shown.append(
             f"of {len(lines.same | lines.moved | lines.lost)} lines of the unit's text {len(lines.same)} are the same, "
-            f"{len(lines.moved)} are elsewhere now, and {len(lines.lost)} are not there any more"
+            f"{len(lines.moved)} are elsewhere now, and {len(lines.lost)} are gone"
         )
     if instructions is not None:
         known = {_plain(text) for text in instructions}

@@ -73,7 +73,7 @@ def call_chains_of(printed: str, expand: Callable[[str], str] = str) -> dict[int
     """
     found: dict[int, CallChain] = {}
     known: dict[str, CallChain] = {}
-    for line in _told_addresses(printed):
+    for line in _printed_addresses(printed):
         head, _, symbols = line.partition('"Symbol":')
         frames = known.get(symbols)
         try:
@@ -88,7 +88,7 @@ def call_chains_of(printed: str, expand: Callable[[str], str] = str) -> dict[int
     return found
 
 
-def _told_addresses(printed: str) -> Iterator[str]:
+def _printed_addresses(printed: str) -> Iterator[str]:
     """The facts about each address, one after the other: no call goes through megabytes."""
     begin = printed.find(_ADDRESS_BEGIN)
     while begin >= 0:

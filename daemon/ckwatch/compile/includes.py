@@ -47,7 +47,7 @@ def unreadable_includes(source: str, source_name: str, folders: Sequence[Path]) 
 
     `folders` are searched in this order, and for the files in them it is looked into what they include. For a thread.
     """
-    said: list[str] = []
+    printed: list[str] = []
     waiting: list[tuple[str, str | None, str]] = [(source_name, None, source)]
     seen: set[str] = set()
     while waiting:
@@ -59,14 +59,14 @@ def unreadable_includes(source: str, source_name: str, folders: Sequence[Path]) 
             seen.add(key)
             reason = unreadable(path)
             if reason is not None:
-                said.append(f"{name}:{line}:{column}: error: '{path}' cannot be included: {reason}\n")
+                printed.append(f"{name}:{line}:{column}: error: '{path}' cannot be included: {reason}\n")
             elif len(seen) < FILES_LIMIT:
                 try:
                     inside = read_file(path).decode("utf-8", "replace")
                 except OSError:
                     continue
                 waiting.append((path, os.path.dirname(path), inside))  # noqa: PTH120
-    return "".join(said)
+    return "".join(printed)
 
 
 def possible_includes(source: str, folders: Sequence[Path]) -> list[str]:

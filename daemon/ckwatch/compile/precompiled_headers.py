@@ -453,10 +453,10 @@ class HeaderWarmup:
         name = self._name(request, prefix, plan)
         if name not in self._known:
             try:
-                told = json.loads(read_file(self._store.folder / _FOLDER / name, SIDE_FILE_LIMIT_BYTES))
+                manifest = json.loads(read_file(self._store.folder / _FOLDER / name, SIDE_FILE_LIMIT_BYTES))
                 self._known[name] = {
                     str(family): tuple((str(symbol), str(source)) for symbol, source in sources)
-                    for family, sources in told.items()
+                    for family, sources in manifest.items()
                 }
             except (OSError, ValueError, AttributeError, IndexError, TypeError):
                 self._known[name] = {}

@@ -278,9 +278,9 @@ def _nvcc_unfinished(job: compile_job.CompileJob, finished: ProcessResult, heade
         job.request, finished, "nvcc", [message for message in errors if message.position is None]
     )
     if fault is None and not errors:
-        said = (finished.stderr + finished.stdout).strip().splitlines()
+        printed = (finished.stderr + finished.stdout).strip().splitlines()
         fault = CompileFault.HOST
-        message = f"nvcc ended with status {finished.exit_status}: {said[-1] if said else 'without a word'}"
+        message = f"nvcc ended with status {finished.exit_status}: {printed[-1] if printed else 'without a word'}"
     if fault is not None:
         return job.outcome(CompileStatus.TRANSIENT, fault=fault, message=message, headers=headers)
     outcome = job.outcome(CompileStatus.FAILED, headers=headers)

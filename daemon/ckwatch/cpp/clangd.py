@@ -364,8 +364,8 @@ class Clangd:
             self.skipped[params["textDocument"]["uri"]] = [range_from(each) for each in params["regions"]]
 
     async def _drain(self) -> None:
-        while said := await self.process.read_stderr():
-            self._last_words = (self._last_words + said)[-LAST_WORDS_BYTES:]
+        while printed := await self.process.read_stderr():
+            self._last_words = (self._last_words + printed)[-LAST_WORDS_BYTES:]
 
 
 def _body(message: Mapping[str, Any]) -> bytes:

@@ -101,9 +101,9 @@ class ClientRequests:
         """Have the editors show a place; how many there are. Raises CkwatchError for what is no file to read."""
         name = normal_path(path)
         await to_thread.run_sync(_require_file, name)
-        told = sum(self._editors.values())
+        count = sum(self._editors.values())
         await self._loop.post(events.ShowRequested(name, line, column, at=time.time()))
-        return told
+        return count
 
     async def _set_editors(self, editors: dict[str, bool]) -> None:
         if editors != self._editors:

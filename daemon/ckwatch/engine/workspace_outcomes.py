@@ -221,8 +221,8 @@ class WorkspaceOutcomes:
             key = await compiler.builder.key(compile_request(self.workspace, unit, text))
         verified = await to_thread.run_sync(self._verified_as, unit)
         facts = await self.rendered(unit)
-        said = repr([(one.severity, one.code, one.message) for one in facts.diagnostics])
-        return hashlib.sha256(repr((key, verified, said)).replace(*place).encode()).hexdigest()
+        messages = repr([(one.severity, one.code, one.message) for one in facts.diagnostics])
+        return hashlib.sha256(repr((key, verified, messages)).replace(*place).encode()).hexdigest()
 
     async def anonymous(self, unit: Unit) -> str:
         """Equal for two units that differ in nothing but their names; empty where there is no text."""

@@ -157,7 +157,7 @@ class FarmConnection:
         scheduler: Any = self._client.scheduler
         present = (await asyncio.wait_for(scheduler.identity(n_workers=-1), CONNECT_S))["workers"]
         self.refused = {address: why for address, why in self.refused.items() if address in present}
-        self.listed = tuple(self._listed(address, told) for address, told in present.items())
+        self.listed = tuple(self._listed(address, info) for address, info in present.items())
         listed = {one.address: one for one in self.listed if one.address not in self.refused}
         ready = [address for address, one in listed.items() if messages.READY in one.resources]
         self._facts = {address: facts for address, facts in self._facts.items() if address in listed}
@@ -170,24 +170,24 @@ class FarmConnection:
             if address in self._facts and address not in self.refused
         )
 
-    def _listed(self, address: str, told: Any) -> ListedWorker:
+    def _listed(self, address: str, info: Any) -> ListedWorker:
         """A worker as it describes itself to the scheduler."""
         from ckwatch.farm.plain_data import object_in
 
         try:
-            if (found := object_in(told)) is not None:
+            if (found := object_in(info)) is not None:
                 raise ValueError(found)
-            resources = {name: _amount(one) for name, one in told["resources"].items()}
-            executing = told["metrics"].get("task_counts", {}).get("executing", 0)
-            threads = int(_amount(told["nthreads"]))
-            return ListedWorker(address, str(told["host"]), threads, resources, int(_amount(executing)))
+            resources = {name: _amount(one) for name, one in info["resources"].items()}
+            executing = info["metrics"].get("task_counts", {}).get("executing", 0)
+            threads = int(_amount(info["nthreads"]))
+            return ListedWorker(address, str(info["host"]), threads, resources, int(_amount(executing)))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             self._refuse(address, f"{error} in its description")
             return ListedWorker(address, "", 0, {}, 0)
 
     async def _ask(self, address: str) -> None:
         try:
-            answer = await asyncio.wait_for(self._told(messages.DESCRIBE, address), CONNECT_S)
+            answer = await asyncio.wait_for(self._asked(messages.DESCRIBE, address), CONNECT_S)
         except (OSError, FarmError) as error:
             if "UnpicklingError" in str(error):  # of the scheduler
                 self._refuse(address, "a pickled object")
@@ -198,7 +198,7 @@ class FarmConnection:
         elif facts is not None:
             self._facts[address] = facts
 
-    async def _told(self, question: str, address: str, **arguments: Any) -> Any:
+    async def _asked(self, question: str, address: str, **arguments: Any) -> Any:
         """Ask a worker. Raises FarmError for what it raises."""
         scheduler: Any = self._client.scheduler
         try:
@@ -255,14 +255,14 @@ class FarmConnection:
             raise FarmError(_reason(error)) from error
 
     async def _give(self, worker: ListedWorker, packed: PackedToolchain, on_sent: Callable[[int], object]) -> None:
-        tell = partial(self._told, address=worker.address, sha256=packed.sha256)
+        tell = partial(self._asked, address=worker.address, sha256=packed.sha256)
         pieces = packed.pieces(int(_amount(await tell(messages.RECEIVED))))
         while (piece := await to_thread.run_sync(next, pieces, None)) is not None:
             await tell(messages.RECEIVE, offset=piece[0], piece=piece[1])
             on_sent(piece[0] + len(piece[1]))
         await tell(messages.INSTALL, identity=packed.identity)
         same = [one.address for one in self.workers if one.facts.machine == worker.facts.machine]
-        await asyncio.gather(*(self._told(messages.LOOK_AGAIN, address) for address in same), return_exceptions=True)
+        await asyncio.gather(*(self._asked(messages.LOOK_AGAIN, address) for address in same), return_exceptions=True)
 
     async def compile(
         self,
@@ -454,8 +454,8 @@ class FarmConnection:
         """Give on what a worker says while it measures. The scheduler adds the worker's address to a map."""
         from ckwatch.farm.plain_data import UnacceptableError, content_of
 
-        told = event[1]
-        fields = told if isinstance(told, dict) else {"said": told}
+        info = event[1]
+        fields = info if isinstance(info, dict) else {"said": info}
         try:
             said = worker_protocol.decode(content_of(fields.get("said")))
         except (UnacceptableError, GarbledError) as error:
@@ -466,11 +466,11 @@ class FarmConnection:
                 on_message(said)
 
 
-def _amount(told: Any) -> float:
+def _amount(info: Any) -> float:
     """A number that others say. Raises ValueError for one that makes no sense."""
-    if not isinstance(told, int | float) or not 0 <= told < MOST:
-        raise ValueError(f"{str(told)[:40]!r} in place of a number")
-    return told
+    if not isinstance(info, int | float) or not 0 <= info < MOST:
+        raise ValueError(f"{str(info)[:40]!r} in place of a number")
+    return info
 
 
 def _problem_of(facts: messages.WorkerFacts) -> str | None:

@@ -196,4 +196,4 @@ def _not_of_the_source(log: str, missing: tuple[str, ...]) -> str:
         return f"it found no {missing[0]}"
     errors = [one for one in parse_clang_log(log) if one.is_error]
     unplaced = next((one.text for one in errors if one.position is None), None)
-    return "the compiler said nothing" if not errors else unplaced or ""
+    return "the compiler printed nothing" if not errors else unplaced or ""

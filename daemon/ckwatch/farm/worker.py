@@ -360,7 +360,7 @@ class FarmWorker(WorkerPlugin):
                     sent.artifacts,
                     WorkerStart(folder=self._folder),
                     time_limit_s=sent.time_limit_s,
-                    on_message=lambda said: worker.log_event(sent.key, {"said": message(said)[HEAD_BYTES:]}),
+                    on_message=lambda one: worker.log_event(sent.key, {"said": message(one)[HEAD_BYTES:]}),
                 )
                 return messages.FarmMeasured(report=message(done)[HEAD_BYTES:])
             finally:

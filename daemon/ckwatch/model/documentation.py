@@ -78,8 +78,8 @@ def explanation(code: str, page: Callable[[str], str | None]) -> str | None:
     text = page(name)
     if text is None:
         return None
-    said = section(text, anchor) if anchor else text
-    return "\n".join(lines) if (lines := _rows_about(code, said)) else said or None
+    documented = section(text, anchor) if anchor else text
+    return "\n".join(lines) if (lines := _rows_about(code, documented)) else documented or None
 
 
 def _rows_about(code: str, text: str) -> list[str]:

@@ -96,7 +96,7 @@ ASSUMPTIONS: Mapping[str, Assumption] = {
         ),
         Assumption(
             name=RESOLUTION,
-            title="events tell times apart that differ by two microseconds",
+            title="events resolve differences of two microseconds",
             otherwise="times of short kernels are known to that resolution only, and differences below it mean nothing",
         ),
         Assumption(
@@ -151,7 +151,7 @@ ASSUMPTIONS: Mapping[str, Assumption] = {
         Assumption(
             name=FAULT,
             title="a kernel that faults is reported, and the next worker can use the device",
-            otherwise="one wrong kernel ends all measurements, or is not told from the host's own failures",
+            otherwise="one wrong kernel ends all measurements, or is taken for the host's own failure",
         ),
         Assumption(
             name=HANG,

@@ -28,28 +28,28 @@ class MemoryRange:
         return max(self.address - (address + size_bytes), address - (self.address + self.size_bytes), 0)
 
 
-def finding_of(told: Mapping[str, Any], problem: str, memory: Sequence[MemoryRange]) -> EmulatedFinding:
+def finding_of(report: Mapping[str, Any], problem: str, memory: Sequence[MemoryRange]) -> EmulatedFinding:
     """One finding, from the JSON of `native/findings.c`. Raises ValueError, KeyError and TypeError for what is none."""
-    text_address = int(told["text_address"])
-    workgroup = told["workgroup"]
+    text_address = int(report["text_address"])
+    workgroup = report["workgroup"]
     finding = EmulatedFinding(
-        kind=FindingKind(told["kind"]),
+        kind=FindingKind(report["kind"]),
         message="",
         problem=problem,
-        kernel=told["kernel"],
+        kernel=report["kernel"],
         workgroup=None if workgroup is None else (workgroup[0], workgroup[1], workgroup[2]),
-        wave=told["wave"],
-        lane=told["lane"],
-        instruction=told["instruction"],
-        code_address=None if told["pc"] is None else text_address + told["pc"],
-        other_instruction=told["other_instruction"],
-        other_code_address=None if told["other_pc"] is None else text_address + told["other_pc"],
-        other_wave=told["other_wave"],
-        other_lane=told["other_lane"],
-        address=None if told["address"] is None else int(told["address"]),
-        size_bytes=told["bytes"] or 0,
-        note=told["note"],
-        count=told["count"],
+        wave=report["wave"],
+        lane=report["lane"],
+        instruction=report["instruction"],
+        code_address=None if report["pc"] is None else text_address + report["pc"],
+        other_instruction=report["other_instruction"],
+        other_code_address=None if report["other_pc"] is None else text_address + report["other_pc"],
+        other_wave=report["other_wave"],
+        other_lane=report["other_lane"],
+        address=None if report["address"] is None else int(report["address"]),
+        size_bytes=report["bytes"] or 0,
+        note=report["note"],
+        count=report["count"],
     )
     return replace(finding, message=message_of(finding, memory))
 

@@ -105,8 +105,8 @@ async def build_program(
 def _failed(done: ProcessResult) -> BuiltProgram:
     messages = tuple(parse_clang_log(done.stderr))
     if not any(message.is_error for message in messages):
-        said = done.stderr.strip() or done.exit_reason.value
-        raise CkwatchError(f"hipcc failed: {said[-2000:]}")
+        printed = done.stderr.strip() or done.exit_reason.value
+        raise CkwatchError(f"hipcc failed: {printed[-2000:]}")
     return BuiltProgram(None, messages)
 
 

@@ -83,7 +83,7 @@ async def verify(
         answer = await Worker(_with_library(start, job)).ask(
             replace(job, trials=rest), [artifact, *arrays], VerificationDone, time_limit_s=time_limit_s, on_message=take
         )
-        message = answer.message if isinstance(answer, BenchmarkFailure) else "the worker has not told its outcome"
+        message = answer.message if isinstance(answer, BenchmarkFailure) else "the worker reported no outcome"
         if failed := next((trial for trial in rest if trial not in outcomes), None):
             by_zero = "SIGFPE" in message and EMULATOR_BUG not in message
             ended(
@@ -98,14 +98,14 @@ async def verify(
     for trial in job.trials:
         if trial not in outcomes:
             ended(trial, ProblemOutcome.NOT_VERIFIED, "the workers had ended before they came to this")
-    told = [outcomes[trial] for trial in job.trials]
+    ended_in_order = [outcomes[trial] for trial in job.trials]
     of_host = await _of_host(job, artifact) if job.is_judged and job.launch is None else ()
     return Verification(
         device=emulated_device(job.arch) or job.arch,
-        problems=tuple(one.problem for one in told),
-        findings=(*of_host, *merged(finding for one in told for finding in one.findings)),
+        problems=tuple(one.problem for one in ended_in_order),
+        findings=(*of_host, *merged(finding for one in ended_in_order for finding in one.findings)),
         checked=job.checked or job.is_judged,
-        reference_mistakes=_mistakes_once(told),
+        reference_mistakes=_mistakes_once(ended_in_order),
     )
 
 
@@ -165,10 +165,10 @@ def _with_library(start: WorkerStart, job: VerifyJob) -> WorkerStart:
     return replace(start, environment={**environment, LIBRARIES_VARIABLE: os.pathsep.join(folders)})
 
 
-def _mistakes_once(told: Iterable[TrialVerified]) -> tuple[ReferenceMistake, ...]:
+def _mistakes_once(ended_in_order: Iterable[TrialVerified]) -> tuple[ReferenceMistake, ...]:
     """Each mistake where it showed first: one of each line and kind."""
     found: dict[tuple[MistakeKind, str, int], ReferenceMistake] = {}
-    for one in told:
+    for one in ended_in_order:
         if one.mistake is not None:
             found.setdefault((one.mistake.kind, one.mistake.path, one.mistake.line), one.mistake)
     return tuple(found.values())

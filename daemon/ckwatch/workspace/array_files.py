@@ -47,8 +47,8 @@ def array_file(content: bytes) -> ArrayFile:
     """The array that a file's content is. Raises ArrayFileError."""
     header, begin = _header(content)
     try:
-        told = ast.literal_eval(header.decode("latin-1").strip())
-        descr, shape = told["descr"], tuple(told["shape"])
+        fields = ast.literal_eval(header.decode("latin-1").strip())
+        descr, shape = fields["descr"], tuple(fields["shape"])
     except (SyntaxError, ValueError, KeyError, TypeError, RecursionError, MemoryError):
         raise ArrayFileError("its header is damaged") from None
     if not isinstance(descr, str) or descr[1:2] == "O" or descr == "O":

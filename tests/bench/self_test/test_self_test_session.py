@@ -154,7 +154,7 @@ def median(time_us: float, **figures: float | str) -> AssumptionTrial:
                 median(320.0, clock_mhz=1500.0, kcycles=480.0, limited_by_power=9),
             ],
             SKIPPED,
-            "so that nothing can be said",
+            "no conclusion",
         ),
         (
             [

@@ -135,7 +135,7 @@ def _ordinal_of(device: DeviceFacts) -> int:
     for ordinal in range(int(CUDA.call("cuDeviceGetCount"))):
         if _pci(CUDA.call("cuDeviceGetPCIBusId", 32, CUDA.call("cuDeviceGet", ordinal))) == device.pci:
             return ordinal
-    raise BenchmarkError(FailureKind.NO_DEVICE, f"there is no device at {device.pci} any more")
+    raise BenchmarkError(FailureKind.NO_DEVICE, f"the device at {device.pci} is gone")
 
 
 def _pci(value: Any) -> str:

@@ -220,7 +220,7 @@ def _ordinal_of(device: DeviceFacts) -> int:
     for ordinal in range(int(HIP.call("hipGetDeviceCount"))):
         if _pci(ordinal) == device.pci:
             return ordinal
-    raise BenchmarkError(FailureKind.NO_DEVICE, f"{device.description} at {device.pci} is not there any more")
+    raise BenchmarkError(FailureKind.NO_DEVICE, f"{device.description} at {device.pci} is gone")
 
 
 def _driver_version() -> str:

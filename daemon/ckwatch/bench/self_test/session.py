@@ -108,11 +108,11 @@ class StepRunner:
                 break
             before = len(shown)
 
-            def told(trial: AssumptionTrial) -> None:
+            def note(trial: AssumptionTrial) -> None:
                 shown.append(trial)
                 self.take(trial)
 
-            failure = await self._try(left, told, TIME_LIMIT_S, deadline)
+            failure = await self._try(left, note, TIME_LIMIT_S, deadline)
             left = left[len(shown) - before :]
             if failure is None or not left or anyio.current_time() >= deadline:
                 break
@@ -132,12 +132,12 @@ class StepRunner:
         """A step that must end its worker, and whether the next worker finds the device as it should be."""
         began = anyio.current_time()
         expected = EXPECTED[names.CRASH if (assumption, self.job.kind) == (names.FAULT, "cpu") else assumption]
-        told: list[AssumptionTrial] = []
-        failure = await self._try([SelfTestStep(assumption=assumption)], told.append, PROVOKED_LIMIT_S)
+        tried: list[AssumptionTrial] = []
+        failure = await self._try([SelfTestStep(assumption=assumption)], tried.append, PROVOKED_LIMIT_S)
         after: list[AssumptionTrial] = []
         broken = await self._try([SelfTestStep(assumption=names.COPIES)], after.append, TIME_LIMIT_S)
-        if told:
-            outcome, words = told[0].outcome, told[0].found
+        if tried:
+            outcome, words = tried[0].outcome, tried[0].found
         elif failure is None:
             outcome, words = TrialOutcome.FAILED, "nothing was reported"
         else:
@@ -148,7 +148,7 @@ class StepRunner:
                 words += f", where `{expected}` is right"
         if broken is not None or not after or after[0].outcome is not TrialOutcome.PASSED:
             outcome = TrialOutcome.FAILED
-            why = after[0].found if after else _words(broken) if broken is not None else "nothing was said"
+            why = after[0].found if after else _words(broken) if broken is not None else "no message"
             words += f"; the next worker cannot use the device: {why}"
         elif outcome is TrialOutcome.PASSED:
             words += "; the next worker used the device"
@@ -205,7 +205,7 @@ class StepRunner:
     async def _try(
         self,
         steps: Sequence[SelfTestStep],
-        told: Callable[[AssumptionTrial], None],
+        note: Callable[[AssumptionTrial], None],
         limit_s: float,
         deadline: float = float("inf"),
     ) -> BenchmarkFailure | None:
@@ -213,7 +213,7 @@ class StepRunner:
 
         def take(message: WorkerMessage) -> None:
             if isinstance(message, StepTried):
-                told(message.trial)
+                note(message.trial)
             elif isinstance(message, WorkerStage):
                 self.on_stage(message.name)
             elif isinstance(message, WaitingForDevice):
@@ -271,7 +271,7 @@ def repeated(shown: Sequence[AssumptionTrial]) -> AssumptionTrial:
     if outcome is TrialOutcome.FAILED and not steady:
         within = bool(cycles) and _spread(cycles) <= REPEATS_WITHIN
         outcome = TrialOutcome.PASSED if within else TrialOutcome.SKIPPED
-        words += "; the cycles repeat" if within else "; the clocks were not steady, so that nothing can be said"
+        words += "; the cycles repeat" if within else "; the clocks were not steady: no conclusion"
     elif outcome is TrialOutcome.FAILED and figures["median_us"] < LONG_US:  # type: ignore[operator]
         outcome = TrialOutcome.SKIPPED
         words += f"; this is expected of kernels above {LONG_US:.0f} us only"

@@ -126,7 +126,7 @@ class TestedDevice:
 
 
 def self_test(job: SelfTestJob, artifacts: Sequence[bytes], whereabouts: Progress) -> SelfTestDone:
-    """Try the steps of `job`; what each has shown is told at once. The device stays this process's. Raises
+    """Try the steps of `job`; what each has shown is reported at once. The device stays this process's. Raises
     BenchmarkError."""
     held, runtime = run_job.open_device(job, time.monotonic() + job.lease_wait_s, whereabouts)
     run_steps(job, artifacts, runtime, held, whereabouts.at, whereabouts.tell)
@@ -222,10 +222,10 @@ def _properties(tested: TestedDevice, _step: SelfTestStep) -> Found:
         "runtime": facts.runtime,
     }
     if facts.kind == "cpu":
-        told = facts.compute_units > 0 and facts.total_memory_bytes > 0
+        known = facts.compute_units > 0 and facts.total_memory_bytes > 0
         cache = f"{facts.last_level_cache_bytes / MIB:.1f} MiB of cache" if facts.last_level_cache_bytes else "no cache"
-        sentence = f"{facts.compute_units} processors and {cache} are told"
-        return passed_if(told, sentence, figures)
+        sentence = f"the system reports {facts.compute_units} processors and {cache}"
+        return passed_if(known, sentence, figures)
     wrong = [
         what
         for what, right in (
@@ -623,31 +623,31 @@ def _library_check(tested: TestedDevice, problem: KernelProblem) -> OutputCheck:
 
 def _cache_size(tested: TestedDevice, _step: SelfTestStep) -> Found:
     runtime, probes = tested.runtime, tested.probes
-    told = runtime.facts.last_level_cache_bytes
-    if not told:
-        raise _SkippedError("the runtime does not tell a last-level cache")
-    flush = run_job.flush_bytes(runtime.facts, told)
-    largest = min(int(4 * told), runtime.free_memory_bytes() // 4) // 4096 * 4096
-    if largest < 2 * told:
+    reported = runtime.facts.last_level_cache_bytes
+    if not reported:
+        raise _SkippedError("the runtime reports no last-level cache")
+    flush = run_job.flush_bytes(runtime.facts, reported)
+    largest = min(int(4 * reported), runtime.free_memory_bytes() // 4) // 4096 * 4096
+    if largest < 2 * reported:
         raise _SkippedError("there is too little free memory for working sets of twice the cache")
     with _guarded(runtime) as memory:
         address = memory.allocate("memory", largest).address
         runtime.fill(address, 1, largest)
         bandwidths = [
-            (size, _bandwidth_gbps(runtime, probes, address, size)) for size in working_sets(told // 16, largest)
+            (size, _bandwidth_gbps(runtime, probes, address, size)) for size in working_sets(reported // 16, largest)
         ]
     figures: Figures = {f"gbps_at_{size / MIB:.3g}_mib": gbps for size, gbps in bandwidths}
-    figures["told_mib"] = told / MIB
+    figures["reported_mib"] = reported / MIB
     found = cache_knee(bandwidths)
     if isinstance(found, str):
         raise _SkippedError(found, figures)
     figures["found_mib"] = found / MIB
     sentence = (
-        f"reads slow down beyond {found / MIB:.3g} MiB; {told / MIB:.3g} MiB are told, and {flush / MIB:.4g} MiB are "
-        "written to flush it"
+        f"reads slow down beyond {found / MIB:.3g} MiB; the runtime reports {reported / MIB:.3g} MiB, and "
+        f"{flush / MIB:.4g} MiB are written to flush it"
     )
     least, most = KNEE_FACTORS
-    fits = found <= flush and least * told <= found <= most * told
+    fits = found <= flush and least * reported <= found <= most * reported
     return passed_if(fits, sentence, figures)
 
 
@@ -661,7 +661,7 @@ def working_sets(smallest: int, largest: int) -> list[int]:
 def cache_knee(bandwidths: Sequence[tuple[int, float]]) -> float | str:
     """The working set at which the bandwidth has fallen half of the way, as a ratio, from the cache's to the memory's.
 
-    `bandwidths` ascend by size, the last three beyond the cache. Else why none can be told: the two are nearly the
+    `bandwidths` ascend by size, the last three beyond the cache. Else why there is none: the two are nearly the
     same, or the bandwidth falls and rises again.
     """
     slow = median([gbps for _, gbps in bandwidths[-3:]])
@@ -703,8 +703,8 @@ def _sampled(sampler: Sampler, launch: Launch, cache: CacheState) -> Samples:
 
 def _flush(tested: TestedDevice, _step: SelfTestStep) -> Found:
     runtime, probes = tested.runtime, tested.probes
-    told = runtime.facts.last_level_cache_bytes or 32 * MIB
-    size = max(1 << 16, told // 4) // 4096 * 4096
+    reported = runtime.facts.last_level_cache_bytes or 32 * MIB
+    size = max(1 << 16, reported // 4) // 4096 * 4096
     with _guarded(runtime) as memory:
         buffer = memory.allocate("the working set", size)
         sampler = _sampler(tested, memory, BRIEF, cold=True)
@@ -916,18 +916,18 @@ def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
         f"{equal.verdicts['SLOW']} SLOW; ratios of {min(equal.ratios):.4f} to {max(equal.ratios):.4f} at "
         f"{time_us:.4g} us{_clock_words(figures)}"
     )
-    told = True
+    is_seen = True
     if slower is not None:
         count, of, ratio = slower.verdicts[SpeedVerdict.SLOW.value], len(slower.ratios), median(slower.ratios)
-        told = count >= SAME_SHARE * of
+        is_seen = count >= SAME_SHARE * of
         figures |= {"slower_trials": of, "slower_told": count, "slower_ratio": ratio}
         sentence += f"; with a wait behind each launch {count} of {of} are SLOW, by {ratio - 1:.1%}"
     sentence += f"; {what}"
     if trials < TRIALS:
         sentence += f"; {TRIALS - trials} trials did not fit into {step.budget_s:.0f} s"
-    holds = same >= SAME_SHARE * trials and told
+    holds = same >= SAME_SHARE * trials and is_seen
     if not holds and disturbed:
-        raise _SkippedError(f"{sentence}; the machine was not quiet, so that this says nothing", figures)
+        raise _SkippedError(f"{sentence}; the machine was not quiet: no conclusion", figures)
     return passed_if(holds, sentence, figures)
 
 

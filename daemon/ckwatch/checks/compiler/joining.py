@@ -103,17 +103,17 @@ def without_consequences(placed: list[Placed], sources: Sources) -> list[Placed]
             known = parameter or guessed or elsewhere.setdefault(one.diagnostic.span, one)
             if known is not one:
                 return known
-        at = leader_of(mine, [told for _, told in leaders])
+        at = leader_of(mine, [shown for _, shown in leaders])
         return None if at is None else leaders[at][0]
 
     def leader_of_warning(one: Placed, mine: PlacedMessage) -> Placed | None:
         if flag is not None and flag.diagnostic.span == one.diagnostic.span:
             return flag
-        follows = (known for known, told in leaders if _is_alike(known, one) or warning_follows(mine, told))
+        follows = (known for known, shown in leaders if _is_alike(known, one) or warning_follows(mine, shown))
         return next(follows, None)
 
     for one in sorted(placed, key=lambda one: not one.is_error):
-        mine = _told(one, sources)
+        mine = _shown(one, sources)
         leader = leader_of_error(one, mine) if one.is_error else leader_of_warning(one, mine)
         leader = leader or next((known for known, _ in leaders if _is_alike(known, one)), None) or one
         if one.is_error or leader is one:
@@ -131,8 +131,8 @@ def _with_reasons_first(placed: list[Placed], sources: Sources) -> list[Placed]:
     for one in placed:
         if one.message.severity is not ClangSeverity.WARNING:
             continue
-        warning = _told(one, sources)
-        errors = (other for other in found if other.is_error and is_reason(warning, _told(other, sources)))
+        warning = _shown(one, sources)
+        errors = (other for other in found if other.is_error and is_reason(warning, _shown(other, sources)))
         first = next(errors, None)
         if first is not None:
             one.message = replace(one.message, severity=ClangSeverity.ERROR)
@@ -155,7 +155,7 @@ def _is_alike(known: Placed, one: Placed) -> bool:
     )
 
 
-def _told(one: Placed, sources: Sources) -> PlacedMessage:
+def _shown(one: Placed, sources: Sources) -> PlacedMessage:
     """Return the parts of a message that `consequences` compares; one in a foreign header is placed where the
     user's code led to it."""
     message = one.message

@@ -229,7 +229,7 @@ class _Analysis:
         except ValueError as error:
             return None, (*notes, str(error))
         if llvm_mca.unmodelled_matrix(prediction, found.body):
-            note = f"LLVM's model of {self._arch} does not tell how long matrix instructions take: no cycles"
+            note = f"LLVM's model of {self._arch} has no latencies of matrix instructions: no cycles"
             return None, (*notes, f"{note} are predicted")
         return prediction, notes
 

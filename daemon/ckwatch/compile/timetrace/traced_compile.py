@@ -123,10 +123,10 @@ async def _read_traces(passes: Sequence[tuple[str, str]], folder: Path, target: 
     for name, trace in passes:
         arguments += [name, trace]
     done = await run_process(arguments, environment=module_environment(), folder=folder, timeout_s=READING_S)
-    said = done.stderr.strip().splitlines()[-1:] or [done.exit_reason.value]
+    printed = done.stderr.strip().splitlines()[-1:] or [done.exit_reason.value]
     if done.exit_status == UNWRITABLE and target is not None:
-        raise CkwatchError(f"cannot write {target}: {said[0]}")
+        raise CkwatchError(f"cannot write {target}: {printed[0]}")
     if done.exit_status != 0:
-        raise ToolchainError(f"the compiler's time trace cannot be read: {said[0]}")
+        raise ToolchainError(f"the compiler's time trace cannot be read: {printed[0]}")
     data = await anyio.to_thread.run_sync((folder / "summaries").read_bytes)
     return SUMMARIES.validate_json(data)

@@ -46,7 +46,7 @@ def clang_major(toolchain: Toolchain) -> int:
     """The major version of the compiler's clang. Raises `ToolchainError` when it does not say."""
     found = re.search(r"version (\d+)\.", toolchain.clang_version)
     if found is None:
-        raise ToolchainError(f"the compiler does not tell its version: {toolchain.clang_version}")
+        raise ToolchainError(f"the compiler reports no version: {toolchain.clang_version}")
     return int(found[1])
 
 

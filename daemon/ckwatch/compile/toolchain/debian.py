@@ -140,12 +140,12 @@ def apt_environment() -> dict[str, str]:
 
 def explain_failure(action: str, text: str) -> ToolchainError:
     """Turn apt's messages into one error: what is wrong, apt's own words, and what to do."""
-    said = [
+    printed = [
         line
         for line in text.splitlines()
         if re.match(r"[EW]: |Err:| +\d{3}  ?\w| +\S+ : (Depends|Conflicts|Breaks)", line)
     ]
-    quoted = "\n".join(f"  {line.strip()}" for line in (said or text.splitlines()[-5:])[:12])
+    quoted = "\n".join(f"  {line.strip()}" for line in (printed or text.splitlines()[-5:])[:12])
     for pattern, message, hint in _APT_FAILURES:
         if re.search(pattern, text):
             return ToolchainError(f"{action}: {message}\n{quoted}", hint)

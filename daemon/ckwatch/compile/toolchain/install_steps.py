@@ -198,8 +198,8 @@ async def try_program(program: Path, what: str, hint: str) -> None:
     """Raise `ToolchainError` where a new program does not run on this machine."""
     done = await run_tool([program, "--version"], environment=os.environ, timeout_s=60)
     if done.exit_status:
-        said = (done.stderr or done.stdout).strip()
-        raise ToolchainError(f"the new {what} does not run on this machine: {said}", hint)
+        printed = (done.stderr or done.stdout).strip()
+        raise ToolchainError(f"the new {what} does not run on this machine: {printed}", hint)
 
 
 def tree_name(prefix: str, layout: int, packages: Sequence[AptPackage]) -> str:

@@ -140,18 +140,18 @@ def _assemble(source: str, nvcc: Path, env: Mapping[str, str], packages: Callabl
     host = Path(named)
     cache = ProbeCache(installations.cache_folder(env) / "probes.json")
     try:
-        said = _asked(cache, nvcc, environment)
-        host_said = _asked(cache, host, environment)
+        printed = _asked(cache, nvcc, environment)
+        host_printed = _asked(cache, host, environment)
     finally:
         cache.save()
-    version = re.search(r"release [\d.]+, V([\d.]+)", said)
-    content = f"{said}\n{host_said}"
+    version = re.search(r"release [\d.]+, V([\d.]+)", printed)
+    content = f"{printed}\n{host_printed}"
     return NvccToolchain(
         source=source,
         nvcc=nvcc,
         clangxx=host,
         version=version[1] if version else "of an unknown version",
-        host_version=host_said.splitlines()[0] if host_said else "unknown",
+        host_version=host_printed.splitlines()[0] if host_printed else "unknown",
         cutlass=find_cutlass(packages),
         identity="nvcc-" + hashlib.sha256(content.encode()).hexdigest()[:27],
         arguments=("-ccbin", str(host)) if chosen else (),

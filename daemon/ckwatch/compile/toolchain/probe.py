@@ -73,9 +73,9 @@ def ask_program(arguments: list[str], env: Mapping[str, str]) -> str:
     except ProcessStartError as error:
         raise ToolchainError(error.message, "Run `ckwatch doctor`.") from error
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        printed = (done.stderr or done.stdout).strip().splitlines()[-3:]
         raise ToolchainError(
-            f"{' '.join(arguments)} failed with status {done.returncode}: {' / '.join(said) or 'no message'}",
+            f"{' '.join(arguments)} failed with status {done.returncode}: {' / '.join(printed) or 'no message'}",
             "The compiler itself does not run here. Reinstall it: `ckwatch toolchain install --force`, or ROCm.",
         )
     return done.stdout

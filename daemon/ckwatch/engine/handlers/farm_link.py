@@ -223,7 +223,7 @@ class FarmLink:
     ) -> BenchmarkReport | BenchmarkFailure:
         """Time on a worker's device, as `DeviceFarm.measure`."""
         if self.connection is None:
-            raise CkwatchError(f"there is no connection with {device.machine} any more")
+            raise CkwatchError(f"the connection with {device.machine} is gone")
         return await self.connection.measure(job, artifacts, device, time_limit_s=time_limit_s, on_message=on_message)
 
     async def compile(

@@ -205,7 +205,7 @@ class DeviceFarm(Protocol):
     ) -> BenchmarkReport | BenchmarkFailure:
         """As `ckwatch.bench.worker_session.measure`, by a worker of the device's machine.
 
-        Raises CkwatchError where the machine cannot, or is not there any more.
+        Raises CkwatchError where the machine cannot, or is gone.
         """
         ...
 
@@ -315,7 +315,7 @@ class MeasureRunner:
         try:
             shape = find_shape(unit.kernel, effect.shape)
         except CkwatchError:
-            return MeasureFinished(effect.work, None, f"there is no shape '{effect.shape}' any more", at=time.time())
+            return MeasureFinished(effect.work, None, f"shape '{effect.shape}' is gone", at=time.time())
         chosen = await self._device_for(effect)
         if isinstance(chosen, str):
             failed = "" if effect.place is None else effect.place.key
@@ -379,7 +379,7 @@ class MeasureRunner:
         place = effect.place
         if place is not None:
             there = next((device for device in found.devices if device.key == place.key), None)
-            return f"{place.label} is not there any more" if there is None else (there, effect.has_others)
+            return f"{place.label} is gone" if there is None else (there, effect.has_others)
         suitable = suitable_devices(found, effect.unit, effect.device or self.settings.device)
         if isinstance(suitable, str):
             return suitable
@@ -528,7 +528,7 @@ class MeasureRunner:
             start = WorkerStart.of(self.settings, self._root)
             return await measure(job, artifacts, start, time_limit_s=limit_s, on_message=report)
         if self.farm is None:
-            return BenchmarkFailure(kind=FailureKind.LOST, message=f"{device.machine} is not there any more")
+            return BenchmarkFailure(kind=FailureKind.LOST, message=f"{device.machine} is gone")
         try:
             outcome = await self.farm.measure(job, artifacts, device, time_limit_s=limit_s, on_message=report)
         except CkwatchError as error:
