@@ -56,10 +56,12 @@ async def _joined(answers: _Answers) -> list[Any] | None:
 
 
 async def _actions(answers: _Answers) -> list[types.CodeAction] | None:
-    """One of those that make the same edit."""
+    """One of those that make the same edit, and one that is preferred."""
     found: list[types.CodeAction] = []
     for one in await _joined(answers) or ():
         if one.edit is None or all(one.edit != known.edit for known in found):
+            if any(known.is_preferred for known in found):
+                one.is_preferred = None
             found.append(one)
     return found or None
 
