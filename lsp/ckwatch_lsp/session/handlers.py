@@ -23,7 +23,7 @@ from ckwatch_lsp.protocol.client_capabilities import sent
 from ckwatch_lsp.protocol.position_encoding import PositionCodec
 from ckwatch_lsp.protocol.server import CkwatchServer, ContentModifiedError, RequestFailedError
 from ckwatch_lsp.protocol.text_parts import TOKEN_MODIFIERS, TOKEN_TYPES, SemanticToken
-from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.documents import WORKSPACE_KINDS, TextDocument
 from ckwatch_lsp.session.given_tokens import changed_tokens
 from ckwatch_lsp.session.joining import joined_outline, merged_tokens
 from ckwatch_lsp.session.providers import LanguageProvider, NoAnswerError, OutdatedError, RefusedError
@@ -56,10 +56,12 @@ async def _joined(answers: _Answers) -> list[Any] | None:
 
 
 async def _actions(answers: _Answers) -> list[types.CodeAction] | None:
-    """One of those that make the same edit."""
+    """One of those that make the same edit, and one that is preferred."""
     found: list[types.CodeAction] = []
     for one in await _joined(answers) or ():
         if one.edit is None or all(one.edit != known.edit for known in found):
+            if any(known.is_preferred for known in found):
+                one.is_preferred = None
             found.append(one)
     return found or None
 
@@ -96,17 +98,17 @@ async def _calls(answers: _Answers) -> list[types.CallHierarchyItem] | None:
     return found and sorted(found, key=lambda item: not item.selection_range.start <= at <= item.selection_range.end)
 
 
-async def _rename(answers: _Answers) -> types.WorkspaceEdit:
-    return await _first(answers) or _nothing_to_rename()
+async def _rename(answers: _Answers) -> types.WorkspaceEdit | None:
+    """Where there is none the user is told so, but for files that are not a workspace's."""
+    found: types.WorkspaceEdit | None = await _first(answers)
+    if not found and answers.document.kind in WORKSPACE_KINDS and answers.session.folder_for(answers.document):
+        raise RequestFailedError.of_error(RefusedError("there is nothing here that can be renamed"))
+    return found
 
 
-async def _prepare_rename(answers: _Answers) -> types.PrepareRenamePlaceholder:
-    reach, name = await _first(answers) or _nothing_to_rename()
-    return types.PrepareRenamePlaceholder(answers.document.codec.encode_range(reach), name)
-
-
-def _nothing_to_rename() -> Any:
-    raise RequestFailedError.of_error(RefusedError("there is nothing here that can be renamed"))
+async def _prepare_rename(answers: _Answers) -> types.PrepareRenamePlaceholder | None:
+    one: Any = await _rename(answers)
+    return one and types.PrepareRenamePlaceholder(answers.document.codec.encode_range(one[0]), one[1])
 
 
 async def _symbols(answers: _Answers) -> list[types.DocumentSymbol] | list[types.SymbolInformation] | None:

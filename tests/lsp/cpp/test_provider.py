@@ -417,7 +417,7 @@ async def test_all_of_it_can_be_switched_off() -> None:
     async with desk() as made:
         made.set(cpp=False)
         uri = made.open(NAME, TEMPLATE)
-        for method in ("hover", "completion", "definition", "prepareRename", "documentHighlight", "signatureHelp"):
+        for method in ("hover", "completion", "definition", "documentHighlight", "signatureHelp"):
             assert await made.at(f"textDocument/{method}", uri, "value") is None
         await made.of("textDocument/documentSymbol", uri)
         await made.of("textDocument/semanticTokens/full", uri)

@@ -241,7 +241,8 @@ async def test_rename(root: Path, template: Path) -> None:
             await made.at("textDocument/rename", template, "bound = Tile", newName="i")
         with pytest.raises(LspError, match="is a hook, which has this name everywhere"):
             await made.at("textDocument/rename", template, 'header("hip")', newName="x")
-        assert await made.at("textDocument/prepareRename", template, 'header("hip")') is None
+        with pytest.raises(LspError, match="is a hook, which has this name everywhere"):
+            await made.at("textDocument/prepareRename", template, 'header("hip")')
 
 
 async def test_an_editor_without_versions_gets_plain_changes(root: Path, template: Path) -> None:
