@@ -315,7 +315,8 @@ static void run_checked_slice(Wave *w) {
     const Instruction *i = &code[w->next++];
     if (has_doubts(w->checks, i) || (traced && i->row->result_type != PLAIN_BITS)) {
       check_before(w, i);
-      s->perform(w, s);
+      if (i->parts) i->execute(w, i); /* it calls the checks for each */
+      else s->perform(w, s);
       check_after(w, i);
     } else {
       s->perform(w, s);
