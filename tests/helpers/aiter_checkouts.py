@@ -102,6 +102,30 @@ def get_gemm1_kernels_list(a, b, c, swizzle, quant, act, weight, preshuffle=Fals
         one.types = "_".join([a, b, c])
     return "a8w8", found
 """
+FLYDSL_LIST = """
+_PARAMS = {}
+_KERNEL_PARAMS = {}
+
+def flydsl_kernel_name(stage, tile):
+    return f"flydsl_moe{stage}_afp8_wfp4_bf16_t{tile}x128x256"
+
+def _register_all_configs():
+    for tile in (16, 32):
+        _KERNEL_PARAMS.update({flydsl_kernel_name(stage, tile): {"stage": stage} for stage in (1, 2)})
+
+_register_all_configs()
+"""
+OPUS_MOE_LIST = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Stage:
+    kid: int
+    name: str
+
+STAGE1_A8W4_KERNELS = {1: Stage(1, "opus_moe1_afp8_t16x384")}
+STAGE2_A8W4_KERNELS = {2: Stage(2, "opus_moe2_afp8_t64x256")}
+"""
 LARGE = "a8w8_rowwise_256x128x128x128_32x32_2x2_8x32x1_8x32x1_1x32x1x8_8x8x1_1x1_intrawave_v3"
 SMALL = "a8w8_rowwise_256x16x64x512_16x16_1x1_32x8x1_32x8x1_1x16x1x16_4x4x1_1x1_intrawave_v3"
 ASSEMBLY = "_ZN5aiter20bf16gemm_tn_64x64E"
@@ -121,6 +145,8 @@ def write_checkout(root: Path) -> Path:
         "csrc/ck_gemm_a4w4_blockscale/gemm_a4w4_blockscale_common.py": "kernels_list = made_elsewhere()",
         "csrc/opus_gemm/opus_gemm_common.py": OPUS_LIST,
         "csrc/ck_gemm_moe_2stages_codegen/gemm_moe_ck2stages_common.py": MOE_LIST,
+        "aiter/ops/flydsl/moe_kernels.py": FLYDSL_LIST,
+        "csrc/opus_moe/opus_moe_common.py": OPUS_MOE_LIST,
         "hsa/gfx942/bf16gemm/bf16gemm.csv": f"knl_name,co_name\n{ASSEMBLY},a.co\n",
         "hsa/gfx950/bf16gemm/bf16gemm.csv": "knl_name,co_name\n_ZN5aiter1bE,b.co\n",
     }

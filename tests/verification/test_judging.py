@@ -105,7 +105,7 @@ USES = {
     10: "takes the place of HIP's functions: hipEventElapsedTime",
     11: "reads a clock by itself: rdtsc",
     12: "makes system calls by itself: syscall",
-    13: "reads the environment: __environ, environ",
+    13: "reads the environment: __environ, _environ, environ",
 }
 
 

@@ -14,6 +14,7 @@ import anyio
 from ckwatch.bench.imports.aiter_audit import KEPT, LARGEST_BYTES, AuditedTable, TableAudit, known_part
 from ckwatch.bench.imports.aiter_registry import Registry
 from ckwatch.cli.audited_builds import built_rows
+from ckwatch.cli.audited_predictions import RowPredictions
 from ckwatch.cli.command_words import workspace_if_any
 from ckwatch.cli.diagnostic_text import display_path
 from ckwatch.cli.output import Output
@@ -89,7 +90,8 @@ def run(options: argparse.Namespace) -> int:
         raise CkwatchError("--sample says how many rows to build, and none is built", "add --build or --verify")
     builds = options.build or options.verify
     registries = _Registries(options.registry)
-    audit = TableAudit(part, (options.sample or 5) if builds else 0, options.seed)
+    predicted = RowPredictions().time_us if options.advice else None
+    audit = TableAudit(part, (options.sample or 5) if builds else 0, options.seed, predicted)
     output = Output(options, working_folder())
     tables, roots = [], []
     for file in options.files:

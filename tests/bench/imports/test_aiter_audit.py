@@ -8,7 +8,9 @@ import pytest
 
 from ckwatch.bench.imports.aiter_audit import KEPT, AuditedTable, TableAudit, cell_bounds, known_part
 from ckwatch.bench.imports.aiter_registry import Registry
+from ckwatch.bench.imports.records import ImportedRecord
 from ckwatch.cli.audit import AiterCheckout
+from ckwatch.cli.audited_predictions import RowPredictions
 from helpers.aiter_checkouts import ASSEMBLY, LARGE, SMALL, moe_kernel, write_checkout
 
 A8W8 = "gfx,cu_num,M,N,K,q_dtype_w,kernelId,splitK,us,kernelName,tflops,bw,errRatio"
@@ -215,7 +217,7 @@ def test_moe(registry: Registry) -> None:
         moe(token=4, us="0.0"),
         moe(token=8, topk=-1),
         moe(token=0),
-        moe(77, kernel="flydsl_moe1_t16"),
+        moe(77, kernel="flydsl_gemm4_t16"),
     ]
     table = audited("\n".join([MOE, *rows]), registry, "tuned_fmoe.csv")
     assert [(str(one.span.start), one.code) for one in table.findings] == [
@@ -232,6 +234,56 @@ def test_moe(registry: Registry) -> None:
         "csrc/ck_gemm_moe_2stages_codegen/gemm_moe_ck2stages_common.py cannot be read for gfx942": 1,
         "kernels of flydsl": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("kernel", "is_there"),
+    [
+        ("flydsl_moe1_afp8_wfp4_bf16_t32x128x256", True),
+        ("flydsl_moe1_afp8_wfp4_bf16_t32x128x256_kw4_fp8_sbm64", True),
+        ("flydsl_moe1_afp8_wfp4_bf16_t32x128x256_gui", False),
+        ("flydsl_moe1_afp8_wfp4_bf16_t64x128x256", False),
+        ("opus_moe1_afp8_t16x384_fp8", True),
+        ("opus_moe2_layout_afp8_t64x256", True),
+        ("opus_moe2_afp8_t64x128", False),
+        ("flydsl_moe2_layout_afp8_wfp4_bf16_t32x128x256_atomic", None),
+    ],
+)
+def test_kernels_whose_names_say_more_than_their_lists(registry: Registry, kernel: str, is_there: bool | None) -> None:
+    table = audited(f"{MOE}\n{moe(kernel=kernel)}", registry, "tuned_fmoe.csv")
+    assert [one.code for one in table.findings] == ([] if is_there in (True, None) else ["audit/not-registered"])
+    assert table.judged == (is_there is not None)
+
+
+def test_a_kernel_of_a_neighbour_that_would_be_faster_by_prediction(registry: Registry) -> None:
+    """LARGE takes as long for any M up to 128, SMALL in proportion to M."""
+
+    def predicted(record: ImportedRecord, m: int) -> float:
+        return 20.0 if record.instance == LARGE else float(m)
+
+    rows = [(64, LARGE, "9.0"), (128, SMALL, "30.0"), (256, LARGE, "31.0")]
+    lines = [a8w8(m=m, k=8192, name=name, us=us) for m, name, us in rows]
+    text = "\n".join([A8W8, *lines]).encode()
+    table = TableAudit(predicted=predicted).table("/aiter/configs/a8w8_tuned_gemm.csv", text, registry)
+    words = (
+        f"M = 128 takes 30 µs; by prediction `{LARGE}`, which takes 9 at M = 64 of line 2, would take 9: tune it again"
+    )
+    assert found(table) == [f"3:40 hint: {words} [audit/beaten]"]
+    assert not audited(text, registry).findings
+
+
+def test_instances_of_tables_are_predicted(registry: Registry) -> None:
+    seen: list[float | None] = []
+    predictions = RowPredictions()
+
+    def predicted(record: ImportedRecord, m: int) -> float | None:
+        seen.append(predictions.time_us(record, m))
+        return seen[-1]
+
+    text = f"{A8W8}\n{a8w8(m=64, k=8192)}\n{a8w8(m=8192, name=SMALL, k=8192, us='900.0')}\n".encode()
+    TableAudit(predicted=predicted).table("/aiter/configs/a8w8_tuned_gemm.csv", text, registry)
+    assert len(seen) == 4
+    assert all(seen)
 
 
 def test_what_cannot_be_judged_is_counted(registry: Registry) -> None:

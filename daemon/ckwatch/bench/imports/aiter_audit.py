@@ -11,7 +11,7 @@ import csv
 import io
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -81,6 +81,12 @@ _NAMES = ("kernelName", "instance", "kernelName1", "kernelName2")
 _NUMBERS = ("kernelId", "solidx")
 _NAMED_BY = {*_NAMES, *_NUMBERS, "libtype"}
 
+NEIGHBOURS = 2
+"""Rows with the next smaller and larger M whose kernels may beat a row by prediction, on each side."""
+
+Predicted = Callable[[ImportedRecord, int], float | None]
+"""The time of a row's kernel with another M, in microseconds."""
+
 Kind = Literal["gemm", "moe", "other"]
 Part = tuple[str, int]
 
@@ -121,11 +127,15 @@ def known_part(name: str) -> Part | None:
 class TableAudit:
     """Audits tables one after the other; those that AITER merges are compared with each other.
 
-    With `part`, rows of others are reported. `sample`: how many rows are chosen from all, by `seed`, to be built.
+    With `part`, rows of others are reported. `sample`: how many rows are chosen from all, by `seed`, to be built. With
+    `predicted`, rows are compared with what kernels of neighbours would take.
     """
 
-    def __init__(self, part: Part | None = None, sample: int = 0, seed: int = 0) -> None:
+    def __init__(
+        self, part: Part | None = None, sample: int = 0, seed: int = 0, predicted: Predicted | None = None
+    ) -> None:
         self.part = part
+        self.predicted = predicted
         self._wanted = sample
         self._random = random.Random(seed)  # noqa: S311  # no secret
         self._seen = 0
@@ -246,6 +256,7 @@ class _Rows:
         self._at: dict[str, int] = {}
         self._keys: list[int] = []
         self._sizes: dict[tuple[str, ...], list[tuple[int, float, int, str]]] = defaultdict(list)
+        self._known: dict[tuple[str, ...], list[tuple[ImportedRecord, int, str]]] = defaultdict(list)
 
     def read(self) -> None:
         """Judge all rows."""
@@ -266,6 +277,8 @@ class _Rows:
             self._table.rows += 1
             self._row(row)
         self._larger_ones_that_take_less()
+        if self._audit.predicted is not None:
+            self._beaten_by_prediction(self._audit.predicted)
 
     def _report(
         self, code: str, severity: Severity, message: str, column: str = "", related: Sequence[Related] = ()
@@ -336,7 +349,7 @@ class _Rows:
                 self._registered(row, name, arch)
         record = self._gemm(row) if self._table.kind == "gemm" else None
         if record is not None:
-            self._computable(record, arch)
+            self._computable(record, arch, self._but_for_m(row))
         elif self._table.kind == "moe":
             self._moe(row)
         self._error_ratio(row)
@@ -424,9 +437,14 @@ class _Rows:
             return None
         if why := beyond_peak(record) or _beyond_bandwidth(record):
             self._report("peak", Severity.ERROR, f"{why}: measure it again, or correct the part", "us")
-        others = tuple(row[at] for at in self._keys if self._names[at] not in ("M", "m"))
-        self._sizes[others].append((record.sizes["M"], record.time_us, self._reader.line_num - 1, self._lines.last))
+        self._sizes[self._but_for_m(row)].append(
+            (record.sizes["M"], record.time_us, self._reader.line_num - 1, self._lines.last)
+        )
         return record
+
+    def _but_for_m(self, row: Sequence[str]) -> tuple[str, ...]:
+        """The key of a row without M."""
+        return tuple(row[at] for at in self._keys if self._names[at] not in ("M", "m"))
 
     def _is_untimed(self, row: Sequence[str]) -> bool:
         if self._cell(row, "us").strip("0.") or not self._cell(row, "us"):
@@ -439,7 +457,7 @@ class _Rows:
         name = self._table.path.rpartition("/")[2]
         return next((one for one in ("a8w8", "a4w4", "bf16") if one in name), "")
 
-    def _computable(self, record: ImportedRecord, arch: str) -> None:
+    def _computable(self, record: ImportedRecord, arch: str, others: tuple[str, ...]) -> None:
         listed = list_of(record.instance)
         kernel = None
         if listed is not None and self._registry is not None:
@@ -460,6 +478,8 @@ class _Rows:
             place = _place(self._table, self._reader.line_num - 1, start, end)
             fields = {name: tuple(one) if isinstance(one, list) else one for name, one in kernel.fields.items()}
             self._audit.offer(SampledRow(place, record, fields))
+            if self._audit.predicted is not None:
+                self._known[others].append((record, self._reader.line_num - 1, self._lines.last))
 
     def _unusable(self, error: UnusableRowError) -> None:
         self._report("row", Severity.ERROR, f"{error}: correct it, or tune again", error.column)
@@ -524,6 +544,32 @@ class _Rows:
                     report(self._table, "slower", Severity.HINT, message, _place(self._table, line, start, end))
                 if best is None or time_us < best[1]:
                     best = one
+
+    def _beaten_by_prediction(self, predicted: Predicted) -> None:
+        """Advise to look at rows that the kernel of a neighbour would beat: its time at the row's M is what it took at
+        its own, by the ratio of what is predicted for both."""
+        for group in self._known.values():
+            rows = sorted(group, key=lambda row: row[0].sizes["M"])
+            for at, (record, line, text) in enumerate(rows):
+                m = record.sizes["M"]
+                best: tuple[float, ImportedRecord, int] | None = None
+                for other, where, _ in rows[max(at - NEIGHBOURS, 0) : at + NEIGHBOURS + 1]:
+                    if other.instance == record.instance or other.sizes["M"] == m:
+                        continue
+                    here, there = predicted(other, m), predicted(other, other.sizes["M"])
+                    ratio = here / there if here and there else record.time_us / other.time_us
+                    expected = other.time_us * (max(ratio, 1.0) if m > other.sizes["M"] else ratio)
+                    if expected * MARGIN < record.time_us and (best is None or expected < best[0]):
+                        best = expected, other, where
+                if best is not None:
+                    expected, other, where = best
+                    start, end = cell_bounds(text, self._at["us"])
+                    message = (
+                        f"M = {m} takes {record.time_us:g} µs; by prediction `{other.instance}`, which takes "
+                        f"{other.time_us:g} at M = {other.sizes['M']} of line {where + 1}, would take {expected:.3g}: "
+                        "tune it again"
+                    )
+                    report(self._table, "beaten", Severity.HINT, message, _place(self._table, line, start, end))
 
 
 def _plain(cell: str) -> str:

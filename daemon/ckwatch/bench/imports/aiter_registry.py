@@ -11,7 +11,7 @@ import csv
 import io
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -35,7 +35,9 @@ class Checkout(Protocol):
 class KernelList:
     """A list of AITER's: names of its kernels begin with `prefix`. `path` of the module, `variables` that may hold the
     list, the first counts; without any, all lists of the module. `by_id`: the dispatch takes the kernel by its number,
-    unless `generator` (of today's AITER) takes it by name. `log2`: splitK is the logarithm of kBatch."""
+    unless `generator` (of today's AITER) takes it by name. `log2`: splitK is the logarithm of kBatch. `suffix`: what
+    may follow a name of the list, by which it is another variant. Names that begin with `but_not` are of no list, and
+    those with `alias` are looked up with `prefix` in its place."""
 
     prefix: str
     path: str
@@ -43,6 +45,9 @@ class KernelList:
     by_id: bool = False
     generator: str = ""
     log2: bool = True
+    suffix: str = ""
+    but_not: str = "\0"
+    alias: str = "\0"
 
 
 def _ck(prefix: str, folder: str, path: str, *variables: str, generator: str = "gen_instances.py") -> KernelList:
@@ -81,8 +86,18 @@ LISTS: tuple[KernelList, ...] = (
     KernelList("opus_bmm_", "csrc/opus_gemm/opus_gemm_common.py", by_id=True, log2=False),
     KernelList("moe_ck2stages_gemm", _MOE, log2=False),
     KernelList("_ZN5aiter", "hsa", log2=False),
-)
-"""The first one whose prefix fits counts. Kernels of FlyDSL, Triton, torch, hipBLASLt and opus_moe are in no list, or
+    *(
+        KernelList(f"flydsl_moe{stage}_", "aiter/ops/flydsl/moe_kernels.py", ("_KERNEL_PARAMS",), log2=False,
+                   suffix=r"(_kw\d+)?(_fp4)?(_fp8)?(_sbm\d+)?", but_not="flydsl_moe2_layout_")
+        for stage in (1, 2)
+    ),
+    *(
+        KernelList(f"opus_moe{stage}_", "csrc/opus_moe/opus_moe_common.py", log2=False, suffix="(_fp8)?",
+                   alias=f"opus_moe{stage}_layout_")
+        for stage in (1, 2)
+    ),
+)  # fmt: skip
+"""The first one whose prefix fits counts. GEMMs of FlyDSL, kernels of Triton, torch and hipBLASLt are in no list, or
 are named by rules in code."""
 
 _MOE_NAME = re.compile(
@@ -105,7 +120,7 @@ Kernels = Mapping[str, ListedKernel]
 
 def list_of(name: str) -> KernelList | None:
     """Return the list that a kernel's name belongs to; None for kernels that are in none."""
-    return next((one for one in LISTS if name.startswith(one.prefix)), None)
+    return next((one for one in LISTS if name.startswith(one.prefix) and not name.startswith(one.but_not)), None)
 
 
 class Registry:
@@ -126,7 +141,13 @@ class Registry:
                 self._known[key] = self._read(listed, variant, arch) or None
             except (UnknownPythonError, RecursionError, TypeError, LookupError):  # another form of list
                 self._known[key] = None
-        return self._known[key]
+        known = self._known[key]
+        if known and listed.suffix and name not in known:
+            usual = listed.prefix + name.removeprefix(listed.alias) if name.startswith(listed.alias) else name
+            found = next((one for one in _shorter(usual) if one in known), "")
+            if found and re.fullmatch(listed.suffix, usual[len(found) :]):
+                return {**known, name: known[found]}
+        return known
 
     def other_archs(self, listed: KernelList, name: str, arch: str) -> list[str]:
         """Return the archs whose lists have a kernel that this arch lacks."""
@@ -171,6 +192,14 @@ class Registry:
         return found
 
 
+def _shorter(name: str) -> Iterator[str]:
+    """The name, then without its last words, one after the other."""
+    yield name
+    while "_" in name:
+        name = name.rpartition("_")[0]
+        yield name
+
+
 def _moe_lists(values: Mapping[str, Any], variant: re.Match[str]) -> list[Mapping[Any, Any]]:
     stage = variant["stage"]
     make: Callable[..., Any] | None = values.get(f"get_gemm{stage}_kernels_list")
@@ -194,6 +223,10 @@ def _kernels(lists: Iterable[Mapping[Any, Any]], prefix: str, arch: str) -> Kern
     fields: dict[str, Mapping[str, Any]] = {}
     for one in lists:
         for number, kernel in one.items():
+            if isinstance(number, str) and isinstance(kernel, dict):
+                if number.startswith(prefix):
+                    fields[number] = kernel
+                continue
             if not isinstance(kernel, PythonInstance):
                 break
             if str(kernel.fields.get("arch_prefix", arch) or _DEFAULT_OPUS_ARCH) != arch:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ckwatch.bench.imports.records import ImportedRecord
 from ckwatch.checks.aiter_instances import LISTS, AiterList, with_blocks
 from ckwatch.checks.supported_shapes import Parameters, shape_rules
 from ckwatch.model.diagnostics import Source
-from ckwatch.model.kernel_problem import Buffer, KernelArgument, KernelProblem, gemm_of
-from ckwatch.model.kernels import Operation
+from ckwatch.model.kernel_problem import Buffer, KernelArgument, KernelProblem, gemm_of, problem_of
+from ckwatch.model.kernels import Operation, Shape
+from ckwatch.model.text import Position, Span
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.problems import Problems
 from ckwatch.workspace.shapes import with_defaults
@@ -38,6 +40,29 @@ def refusal(record: ImportedRecord) -> tuple[str, str] | None:
     if not found:
         return None
     return ("split" if slices > 1 and not _reason(family, record, 1) else "refused-shape"), found
+
+
+def row_problem(record: ImportedRecord, m: int, arch: str) -> tuple[Parameters, KernelProblem] | None:
+    """Return the parameters of a row's instance, with the GemmSpec that AITER takes, and its product with another M;
+    None for what no list with a template has."""
+    family = LISTS.get(record.kernel)
+    if family is None or not record.parameters:
+        return None
+    moved = replace(record, sizes={**record.sizes, "M": m})
+    slices = 1 if "batched" in record.kernel.split("_") else int(record.runtime.get("kBatch", 1))
+    block = [int(str(record.parameters[f"ScaleBlock{axis}"])) for axis in "MNK"] if family.scale_blocks else []
+    dtype = record.dtype if record.dtype in family.operations else next(iter(family.operations))
+    operation = _operation(family.name, dtype, tuple(block))
+    if operation is None:
+        return None
+    runtime = {name: slices if name == "kBatch" else 1 for name in operation.runtime_arguments}
+    place = Span("", Position(0, 0), Position(0, 0))
+    shape = Shape("", with_defaults(operation, moved.sizes), runtime, place)
+    try:
+        problem = problem_of(operation, shape, arch)
+    except (KeyError, ValueError):  # a size that the table does not have
+        return None
+    return {**record.parameters, "GemmSpec": gemm_spec(family, moved, slices)}, problem
 
 
 def tile_depth(fields: Mapping[str, Any]) -> int:
