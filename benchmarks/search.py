@@ -202,11 +202,11 @@ def cross_validate(console: Console, paths: Sequence[Path], seeds: int, budget: 
     for column in ("file", "best of the others", "there", "on this file"):
         table.add_column(column)
     held_out = []
-    for name, own in costs_of.items():
+    for name, mine in costs_of.items():
         others = [ratios for other, every in costs_of.items() if other != name for ratios in every]
         means = [geometric_mean(column) for column in zip(*others, strict=True)]
         best = means.index(min(means))
-        here = geometric_mean([ratios[best] for ratios in own])
+        here = geometric_mean([ratios[best] for ratios in mine])
         held_out.append(here)
         changed = [
             f"{field}={value}"
