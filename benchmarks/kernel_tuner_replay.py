@@ -164,11 +164,13 @@ def replay(
         while len(evaluated) < budget and unheard < RESTARTS_WITHOUT_NEWS:
             before = len(evaluated)
             options = Options(
-                strategy_options=Options(max_fevals=whole_budget),
+                strategy_options=Options({} if strategy == "brute_force" else {"max_fevals": whole_budget}),
                 objective=["time"],
                 objective_higher_is_better=[False],
                 tune_params=parameters,
                 restrictions=None,
+                restrictions_unmodified=None,
+                seed=seed,
                 cache=cache,
                 metrics=None,
                 verbose=False,

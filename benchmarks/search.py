@@ -10,7 +10,7 @@ plain greedy local search run live. Kernel Tuner's, all that it has, run with th
 it (`benchmarks/kernel_tuner_replay.py`), which writes `results/search.json`; `--from-results` compares with what is
 kept there. Medians count a run that did not get there as slower than any other. No strategy is given predictions or
 seeds. The ratio is of `local`'s median to the least of all others, who are thereby chosen after the fact, for each
-space and percentage anew.
+space and percentage anew. Strategies of which there are fewer than five runs do not count.
 
 `--cross-validate` runs `local` with other settings, and says for each file what the settings that are best on all
 other files are worth on it, against the ones that ckwatch has.
@@ -41,6 +41,9 @@ from ckwatch.tuning.strategies import STRATEGIES, LocalSettings, Search, Strateg
 KEPT = RESULTS / "search.json"
 GOALS, NEVER_ABOVE = (1.0, 0.9, 0.7), 1.5
 """Of the geometric means over spaces, for each of `WITHIN`, and of each ratio."""
+
+LEAST_RUNS = 5
+"""Of a strategy that is compared with: the least of many medians of fewer runs is luck."""
 
 SETTINGS = (
     LocalSettings(),
@@ -139,7 +142,7 @@ def kernel_tuner_runs(kept: Path, name: str, gpu: str, budget: int) -> list[Repl
             [[None if count is None or count > budget else count for count in run] for run in found["evaluations"]],
         )
         for strategy, found in own.items()
-        if not found.get("failure")
+        if not found.get("failure") and len(found["evaluations"]) >= LEAST_RUNS
     ]
 
 
@@ -202,11 +205,11 @@ def cross_validate(console: Console, paths: Sequence[Path], seeds: int, budget: 
     for column in ("file", "best of the others", "there", "on this file"):
         table.add_column(column)
     held_out = []
-    for name, own in costs_of.items():
+    for name, mine in costs_of.items():
         others = [ratios for other, every in costs_of.items() if other != name for ratios in every]
         means = [geometric_mean(column) for column in zip(*others, strict=True)]
         best = means.index(min(means))
-        here = geometric_mean([ratios[best] for ratios in own])
+        here = geometric_mean([ratios[best] for ratios in mine])
         held_out.append(here)
         changed = [
             f"{field}={value}"

@@ -113,7 +113,7 @@ def at_the_edge(values: Values) -> float:
         return math.inf
     reuse = values["bm"] * values["bn"] / (values["bm"] + values["bn"])
     inner = values["tm"] * values["tn"] / (values["tm"] + values["tn"])
-    return 10 + 20 / reuse + 2 / inner + 0.6 / values["stages"] + 4 / values["bk"]
+    return float(10 + 20 / reuse + 2 / inner + 0.6 / values["stages"] + 4 / values["bk"])
 
 
 def gemm(units: int, bandwidth: float, shared_kib: int) -> Cost:
@@ -135,7 +135,7 @@ def gemm(units: int, bandwidth: float, shared_kib: int) -> Cost:
         for width, staged, span in (("VWM", "SA", mwg), ("VWN", "SB", nwg)):
             issue *= 1 + (0.05 if values[staged] else 0.12) * abs(math.log2(values[width]) - 1) + 4 / span
         reads = (2048 / nwg * (1 if values["SA"] else 1.4) + 1024 / mwg * (1 if values["SB"] else 1.4)) / bandwidth
-        return max(issue, reads) * waves + 0.15 * min(issue, reads)
+        return float(max(issue, reads) * waves + 0.15 * min(issue, reads))
 
     return cost
 
@@ -156,7 +156,7 @@ def stencil(units: int, bandwidth: float) -> Cost:
         lines = 1 + 8 / values["block_x"]
         memory = redundant / steps * lines * (2 if values["power_in_shared"] else 2.4) / bandwidth
         compute = redundant * (1.3 - 0.1 * math.log2(values["unroll"])) / hiding / units * 60
-        return max(memory, compute) + 0.3 * min(memory, compute) + 0.02 * values["unroll"] / steps
+        return float(max(memory, compute) + 0.3 * min(memory, compute) + 0.02 * values["unroll"] / steps)
 
     return cost
 
@@ -168,7 +168,7 @@ def streaming(bandwidth: float, best_items: int) -> Cost:
         in_flight = values["block"] * values["per_unit"] * values["items"] * values["width"]
         time = 1 / bandwidth * (1 + 3000 / in_flight) * (1 + 0.04 * _away(values["items"], best_items))
         time *= 1 + 0.05 * (4 - values["width"]) / 4 + (0.03 if values["stride"] == "blocked" else 0.0)
-        return time * (1.0 if values["cached"] else 1.02) * (1 + 0.02 * _away(values["block"], 256))
+        return float(time * (1.0 if values["cached"] else 1.02) * (1 + 0.02 * _away(values["block"], 256)))
 
     return cost
 
@@ -179,7 +179,7 @@ def _powers(low: int, high: int) -> list[int]:
 
 def _gemm_fits(values: Values) -> bool:
     mdim, ndim = values["MWG"] // values["MDIMC"], values["NWG"] // values["NDIMC"]
-    return (
+    return bool(
         values["KWG"] % values["KWI"] == 0
         and mdim > 0
         and mdim % values["VWM"] == 0
@@ -193,7 +193,7 @@ def _tied(values: Values) -> bool:
     """Allows about one in three hundred of what the axes give."""
     block = values["block_m"] * values["block_n"]
     waves = block // (values["wave_m"] * values["wave_n"])
-    return (
+    return bool(
         values["wave_m"] * values["wave_n"] * waves == block
         and waves in (1, 2, 4)
         and values["thread_k"] * values["thread_m"] == waves * 64
@@ -204,7 +204,7 @@ def _tied(values: Values) -> bool:
 
 def _tied_cost(values: Values) -> float:
     reuse = values["block_m"] * values["block_n"] / (values["block_m"] + values["block_n"])
-    return (
+    return float(
         30 / reuse
         + 0.4 * _away(values["block_k"], 64)
         + 0.3 * _away(values["wave_m"] / values["wave_n"], 2)

@@ -12,7 +12,7 @@ import pytest
 
 from ckwatch.cli import main
 from ckwatch.cli.parser import make_parser
-from ckwatch.cli.tune import csv_text, json_text, write_aiter
+from ckwatch.cli.tune import budget_of, csv_text, json_text, write_aiter
 from ckwatch.model.errors import CkwatchError
 from ckwatch.tuning.journal import TuningJournal
 from ckwatch.tuning.results import EvaluationStatus
@@ -108,6 +108,35 @@ def test_files_that_cannot_be_written(
 )
 def test_budgets(text: str, seconds: float) -> None:
     assert make_parser().parse_args(["tune", "k", "--budget", text]).budget == seconds
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "spend", "price", "expected"),
+    [
+        (None, None, None, None),
+        (60.0, None, None, 60.0),
+        (None, 5.0, 2.5, 7200.0),
+        (60.0, 5.0, 2.5, 60.0),
+        (9000.0, 5.0, 2.5, 7200.0),
+    ],
+)
+def test_money_is_a_budget(
+    budget_s: float | None, spend: float | None, price: float | None, expected: float | None
+) -> None:
+    assert budget_of(budget_s, spend, price) == expected
+
+
+@pytest.mark.parametrize(("given", "missing"), [("--spend", "--price"), ("--price", "--spend")])
+def test_money_needs_a_price(given: str, missing: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "k", given, "2.5"]) == 2
+    assert f"{given} needs {missing}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["0", "x", "1e3", ""])
+def test_amounts_that_are_none(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        make_parser().parse_args(["tune", "k", "--spend", text])
+    assert "is not an amount above zero" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["", "soon", "0", "1d"])

@@ -425,7 +425,7 @@ OUTPUT: dict[str, tuple[type, ...]] = {
         ),
     ),
     "shapes import": (
-        _answer("LoggedShapes", "The shapes of logs, those that are called most first.", shapes=tuple[LoggedShape, ...]),
+        _answer("LoggedShapes", "The shapes of logs, the most frequent first.", shapes=tuple[LoggedShape, ...]),
     ),
     "history": (
         _answer(

@@ -125,6 +125,14 @@ def positive(text: str) -> int:
     return _number(text, 1, math.inf, "a positive integer")
 
 
+def amount(text: str) -> float:
+    """An amount of money above zero, such as `2.50`."""
+    value = float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,6})?", text, re.ASCII) else 0.0
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not an amount above zero: write 2.50")
+    return value
+
+
 def part(text: str) -> float:
     """A number from 0 to 1, such as `0.02`."""
     value = float(text) if re.fullmatch(r"\d?\.?\d{1,18}", text, re.ASCII) else math.nan
@@ -541,6 +549,8 @@ BUILDING = (
         ONE_KERNEL,
         several("--shape", "SHAPE", f"for this shape: {SHAPE}; may be repeated"),
         value("--budget", "TIME", "end after 90s, 20m or 2h with the best so far", type=seconds),
+        value("--spend", "MONEY", "end when so much is spent, at the --price of an hour", type=amount),
+        value("--price", "MONEY", "what an hour on the devices costs, in the same currency", type=amount),
         value("--measurements", "N", "end after N measurements", type=positive),
         value(
             "--patience",

@@ -45,6 +45,7 @@ async def run(options: argparse.Namespace) -> int:
     for path, ending in ((options.report, ".html"), (options.aiter, ".csv")):
         if path is not None:
             check_target(path, ending)
+    budget_s = budget_of(options.budget, options.spend, options.price)
     async with asking(options) as client:
         output = Output(options, client.root)
         tuning = client.tune(
@@ -54,7 +55,7 @@ async def run(options: argparse.Namespace) -> int:
             devices=options.device,
             strategy=options.strategy,
             seed=options.seed,
-            budget_s=options.budget,
+            budget_s=budget_s,
             measurements=options.measurements,
             patience=options.patience or None,
             racing=not options.no_racing,
@@ -67,6 +68,15 @@ async def run(options: argparse.Namespace) -> int:
             status = shown.finish()
             await write_down(options, output, run)
             return status
+
+
+def budget_of(budget_s: float | None, spend: float | None, price: float | None) -> float | None:
+    """The seconds after which a run ends: by a time and by money, whichever is over first. Raises CkwatchError."""
+    if (spend is None) != (price is None):
+        given, missing = ("--spend", "--price") if price is None else ("--price", "--spend")
+        raise CkwatchError(f"{given} needs {missing}", "as `--spend 5 --price 2.50`: two hours")
+    limits = [budget_s, None if spend is None or price is None else spend / price * 3600]
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def check_target(path: Path, *endings: str) -> None:

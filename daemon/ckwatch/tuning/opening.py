@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 KNOWN_SEEDS = 3
 """So many of the best known instances on a shape begin a search."""
+
+TRANSFERRED = 8
+"""The best instances of so many other shapes follow, the nearest shape's first."""
 
 
 @asynccontextmanager
@@ -101,8 +105,8 @@ def facts_of(device: Device) -> DeviceFacts:
 
 
 async def _seeds(client: TuningClient, tuned: TunedKernel, seed: int) -> dict[str, list[Point]]:
-    """Return where to begin for each shape: the best here on it and on others, or what others have found, then the
-    predicted best."""
+    """Return where to begin for each shape: the best here on it and on the nearest others, or what others have found,
+    then the predicted best."""
     known: dict[str, list[Point]] = {}
     for ranked in await client.best(tuned.kernel.name) if tuned.kernel.instances else []:
         if ranked.rank is None or ranked.rank > KNOWN_SEEDS or ranked.timing is None:
@@ -113,9 +117,21 @@ async def _seeds(client: TuningClient, tuned: TunedKernel, seed: int) -> dict[st
         if imported.parameters and imported.shape:
             like = tuned.points_like(imported.parameters)
             known.setdefault(imported.shape, []).extend(like[:KNOWN_SEEDS])
-    elsewhere = [point for points in known.values() for point in points[:1]]
+    sizes = {shape.name: shape.sizes for shape in (*tuned.kernel.shapes, *tuned.shapes)}
     found = {}
     for shape in tuned.shapes:
+        near = nearest(shape.sizes, {name: sizes[name] for name in known if name in sizes and name != shape.name})
+        elsewhere = [point for name in near[:TRANSFERRED] for point in known[name][:1]]
         predicted = await to_thread.run_sync(tuned.predicted_best, shape.name, seed)
         found[shape.name] = list(dict.fromkeys([*known.get(shape.name, ()), *elsewhere, *predicted]))
     return found
+
+
+def nearest(sizes: Mapping[str, int], others: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """The names of other shapes, the nearest first, by the sum of |log2 ratio| over the sizes that both have."""
+
+    def distance(name: str) -> float:
+        own = others[name]
+        return sum(abs(math.log2(max(size, 1) / max(own[one], 1))) for one, size in sizes.items() if one in own)
+
+    return sorted(others, key=distance)

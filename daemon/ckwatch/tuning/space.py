@@ -198,6 +198,15 @@ class Space(ABC):
         """A point like `point`."""
         return self.any_point(rng) or point
 
+    def adjacent(self, point: Point, rng: random.Random, count: int) -> list[Point]:
+        """Up to `count` distinct allowed points at most one step from `point` on most axes, as annealing moves."""
+        found = (one for one in self._steps_from(point, rng) if one != point and self.is_allowed(one))
+        return list(dict.fromkeys(itertools.islice(found, count)))
+
+    @abstractmethod
+    def _steps_from(self, point: Point, rng: random.Random) -> Iterator[Point]:
+        """Points at most one step from `point` on most axes, at random and not endlessly."""
+
     def random(self, rng: random.Random) -> Point | None:
         """An allowed point; None where there is none, or none was found in a large space.
 
@@ -225,15 +234,6 @@ class Space(ABC):
             if found := [one for one in ring if self.is_allowed(one)]:
                 return found
         return []
-
-    def adjacent(self, point: Point, rng: random.Random, count: int) -> list[Point]:
-        """Up to `count` distinct allowed points at most one step from `point` on most axes, as annealing moves."""
-        found = (one for one in self._steps_from(point, rng) if one != point and self.is_allowed(one))
-        return list(dict.fromkeys(itertools.islice(found, count)))
-
-    @abstractmethod
-    def _steps_from(self, point: Point, rng: random.Random) -> Iterator[Point]:
-        """Points at most one step from `point` on most axes, at random and not endlessly."""
 
     def off_centre(self, point: Point) -> float:
         """How far a point is from the middle of the axes whose values have an order: at most half of their number."""

@@ -41,6 +41,9 @@ to too large."""
 CLIMB = 3
 """Steps from the best point of the pool to a better neighbour."""
 
+SUREST = 0.95
+"""The highest probability of a failure that is predicted: what fails is not known before it is tried."""
+
 POINTS_AT_MOST = 300
 """Points that the model knows: the fastest and the latest; a proposal takes milliseconds."""
 
@@ -194,6 +197,9 @@ class _CostModel:
         self._search = search
         self._features = Features(search.space.axes)
         self._process = GaussianProcess(self._features.count + (search.predicted is not None))
+        self._failures = GaussianProcess(self._features.count)
+        self._fails = False
+        self._spread = 0.0
         self._fitted_to = 0
         self._best = 0.0
 
@@ -204,12 +210,20 @@ class _CostModel:
         if len(points) > POINTS_AT_MOST:
             half = POINTS_AT_MOST // 2
             points = list(dict.fromkeys([*sorted(points, key=known.__getitem__)[:half], *points[-half:]]))
-        logs = np.array([math.log(max(known[point], 1e-9)) for point in points])
-        logs[~np.isfinite(logs)] = logs[np.isfinite(logs)].max()
+        failed = np.array([math.isinf(known[point]) for point in points])
+        every = self._rows(points)
+        logs = np.array([math.log(max(known[point], 1e-9)) for point in points])[~failed]
         y = np.log(logs - logs.min() + self._search.settings.near)
-        x = self._rows(points)
-        self._best = float(y.min())
-        if len(points) >= REFIT * self._fitted_to:
+        x = every[~failed]
+        self._best, self._spread = float(y.min()), float(np.ptp(y))
+        grown = len(points) >= REFIT * self._fitted_to
+        self._fails = bool(failed.any())
+        if self._fails:
+            of_parameters = every[:, : self._features.count]
+            if grown:
+                self._failures.learn(of_parameters, failed.astype(float))
+            self._failures.condition(of_parameters, failed.astype(float))
+        if grown:
             self._process.learn(x, y)
             self._fitted_to = len(points)
         self._process.condition(x, y)
@@ -220,11 +234,15 @@ class _CostModel:
 
     def best(self, pool: Sequence[Point], turn: int) -> tuple[Point, float]:
         """The point to evaluate next, and its score."""
-        mean, deviation = self._process.predict(self._rows(pool))
+        rows = self._rows(pool)
+        mean, deviation = self._process.predict(rows)
         bounds = self._search.settings.bounds
         bound = bounds[turn % len(bounds)]
         improvement = expected_improvement(mean, deviation, self._best)
         scores = improvement if bound is None else bound * deviation - mean
+        if self._fails:
+            failing = np.clip(self._failures.predict(rows[:, : self._features.count])[0], 0.0, SUREST)
+            scores = scores * (1 - failing) if bound is None else scores - failing * self._spread
         at = int(np.argmax(scores))
         return pool[at], float(scores[at])
 
