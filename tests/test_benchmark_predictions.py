@@ -1,13 +1,39 @@
-"""The benchmark of predictions: which rows it takes, and that they are the slices that `rank` shows records of."""
+"""The benchmark of predictions: which rows it takes, and that it sees products as `rank` does."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from benchmarks.predictions import by_name, cases_of, read_rows
-from ckwatch.prediction.learned import slice_of
+from benchmarks.fit_predictions import LEAST_ROWS, design_of, fit, learn, outcomes, stored_correction, text_of
+from benchmarks.measured_rows import (
+    Case,
+    Row,
+    by_name,
+    cases_of,
+    instance_called,
+    is_refused,
+    read_rows,
+    sizes_of,
+    without_copies,
+)
+from benchmarks.predictions import Line, efficiency, sharpness_of, shipped
+from ckwatch.checks.aiter_instances import LISTS
+from ckwatch.checks.supported_shapes import unsupported_reason
+from ckwatch.cli.imports.kernel_texts import kernel_text
+from ckwatch.model.kernel_problem import KernelProblem, problem_of
+from ckwatch.model.kernels import ParameterValue
+from ckwatch.prediction.learned import read_family
+from ckwatch.prediction.predict import modelled_gemm
+from ckwatch.prediction.times import estimated_figures, gemm_time
+from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.toml import table_text
 
 HEAD = "gfx,compute_units,batch,M,N,K,dtype,splitK_log2,instance,us\n"
 BEHIND = "8x32x1_8x32x1_1x32x1x8_8x8x1"
@@ -21,18 +47,99 @@ ROWS = {
     f"a8w8_batched_rowwise_256x128x128x128_32x32_2x2_{BEHIND}_1x1",
     "bf16_batched, MI300X, bf16": f"gfx942,304,16,64,1280,8192,,0,bf16_batched_256x128x128x64_32x32_2x2_{BEHIND}_1x1",
 }
+BLOCKS = {"a": [1, 128], "b": [128, 128]}
 
 
-def test_every_list_that_templates_build_is_predicted_as_rank_does(tmp_path: Path) -> None:
+def of_text(folder: Path, text: str, arch: str, runtime: Mapping[str, int]) -> KernelProblem:
+    (folder / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx950"]\n')
+    (folder / "k.kernel.toml").write_text(text)
+    (kernel,) = load_workspace(folder).kernels
+    (shape,) = kernel.shapes
+    return problem_of(kernel.operation, replace(shape, runtime={**shape.runtime, **runtime}), arch)
+
+
+def as_rank_sees(folder: Path, row: Row) -> tuple[KernelProblem, Mapping[str, ParameterValue]]:
+    """The problem of a row as a kernel file says it, and the winner's parameters."""
+    family = LISTS[row.family]
+    table: dict[str, Any] = dict(family.operations.get(row.dtype) or next(iter(family.operations.values())))
+    if family.scale_blocks:
+        table |= {f"scale_{side}": {**table[f"scale_{side}"], "block": block} for side, block in BLOCKS.items()}
+    batched = table["kind"] == "batched_gemm"
+    shape = {"name": "s", **({"B": row.batch} if batched else {}), "M": row.m, "N": row.n, "K": row.k}
+    parameters = by_name(row.winner)
+    text = kernel_text("", family.template, table_text({**table, **({} if batched else {"split_k": True})}), [shape],
+                       {"any": parameters}, ())  # fmt: skip
+    return of_text(folder, text, row.gfx, {} if batched else {"kBatch": row.slices}), parameters
+
+
+def test_products_are_seen_as_rank_sees_them(tmp_path: Path) -> None:
     lines = [f"{row}_intrawave_v3,10.5\n" for row in ROWS.values()]
     (tmp_path / "winners.csv").write_text(HEAD + "".join([*lines, lines[0]]))
     (tmp_path / "space.csv").write_text("block_size_x,A100_ms\n112,2.5\n")
-    cases, left_out = cases_of(read_rows(sorted(tmp_path.glob("*.csv"))))
-    assert not left_out
+    left_out: Counter[str] = Counter()
+    cases = cases_of(read_rows(sorted(tmp_path.glob("*.csv")), left_out))
+    assert left_out == {"a8w8_rowwise: a shape that another file has, too": 1}
     assert [case.slice for case in cases] == list(ROWS)
     for case in cases:
-        parameters = case.candidates[case.row.winner]
-        assert slice_of(parameters, case.problem, case.target.part.name) == case.slice
+        problem, parameters = as_rank_sees(tmp_path, case.row)
+        found = modelled_gemm(None, parameters, problem, case.target)
+        assert found is not None
+        assert (found.measured, found.sizes, found.instance) == (
+            case.slice,
+            case.sizes,
+            case.candidates[case.row.winner],
+        )
+        assert bool(unsupported_reason(parameters, problem)) == is_refused(found.instance, found.sizes)
+
+
+EXPERTS = """template = "ck/moe_gemm.hip.j2"
+[operation]
+kind = "moe_gemm"
+stage = %d
+dtype = "f8"
+dtype_y = "bf16"
+block_m = 32
+[[shape]]
+name = "s"
+tokens = 64
+topk = 8
+experts = 128
+N = %d
+K = %d
+"""
+
+
+@pytest.mark.parametrize(("stage", "n", "k"), [(1, 384, 4096), (2, 4096, 384)])
+def test_experts_are_seen_as_rank_sees_them(tmp_path: Path, stage: int, n: int, k: int) -> None:
+    row = replace(EXPERT_ROW, family=f"moe_stage{stage}", n=n, k=k)
+    (case,) = cases_of([row])
+    parameters: dict[str, ParameterValue] = {
+        "BlockSize": 256, "MPerBlock": 32, "NPerBlock": 64, "KPerBlock": 128, "MPerXDL": 16, "NPerXDL": 16,
+        "MXdlPerWave": 2, "NXdlPerWave": 1, "BlkGemmPipelineVer": "v1", "NSwizzle": False,
+        "CShuffleMXdlPerWavePerShuffle": 2, "CShuffleNXdlPerWavePerShuffle": 1,
+    }  # fmt: skip
+    text = EXPERTS % (stage, n, k) + '[[instance]]\nname = "any"\nMPerBlock = 32\n'
+    problem = of_text(tmp_path, text, row.gfx, {})
+    found = modelled_gemm(None, parameters, problem, case.target)
+    assert found is not None
+    assert (found.measured, found.sizes, found.instance) == (case.slice, case.sizes, case.candidates[row.winner])
+
+
+EXPERT_ROW = Row(
+    family="moe_stage1", gfx="gfx942", units=80, m=64, n=384, k=4096, dtype="f8", winner="256x32x64x128_1x4_v1", us=90.0,
+    experts=128, topk=8, block_m=32, scales=" per row", stage="Silu 0",
+)  # fmt: skip
+
+
+def test_copies_are_no_measurements() -> None:
+    rows = [replace(EXPERT_ROW, m=tokens) for tokens in (1, 4, 16)]
+    rows += [replace(EXPERT_ROW, m=tokens, us=200.0) for tokens in (2048, 1024, 4096)]
+    rows += [replace(EXPERT_ROW, m=64, us=100.0)]
+    left_out: Counter[str] = Counter()
+    assert [row.m for row in without_copies(rows, (), left_out)] == [16, 1024, 64]
+    assert sum(left_out.values()) == 4
+    # the measurement may be among the rows that are known
+    assert without_copies(rows[:1], rows[1:], left_out) == []
 
 
 @pytest.mark.parametrize(
@@ -48,3 +155,74 @@ def test_every_list_that_templates_build_is_predicted_as_rank_does(tmp_path: Pat
 def test_how_waves_share_a_tile_is_as_in_aiters_list(name: str, wave_map: tuple[int, int]) -> None:
     found = by_name(f"a8w8_bpreshuffle_{name}")
     assert (found["MXdlPerWave"], found["NXdlPerWave"]) == wave_map
+
+
+def made_up(count: int) -> list[Case]:
+    """Rows whose winners are those of the formulas, and take 1.5 times as long."""
+    names = [f"{m}x{n}" for m in (32, 64, 128) for n in (64, 128)]
+    rows = [
+        replace(
+            EXPERT_ROW, m=1 << at % 8, n=256 << at // 8 % 4, k=512 << at // 32, winner=f"256x{names[at % 6]}x128_1x4_v1"
+        )
+        for at in range(count)
+    ]
+    found = []
+    for case in cases_of(rows):
+        machine = case.target.machine(("f8", "f8"))
+        assert machine is not None
+        times = {
+            name: gemm_time(one, estimated_figures(one, case.sizes), case.sizes, machine).time_us
+            for name, one in case.candidates.items()
+        }
+        best = min(times, key=lambda name: times[name])
+        found.append(replace(case, row=replace(case.row, winner=best, us=1.5 * times[best])))
+    return found
+
+
+def test_what_is_learned_is_what_is_shipped() -> None:
+    cases = made_up(48)
+    design, every = design_of(cases), np.arange(48)
+    fitted = fit(design, every)
+    found = outcomes(design, every, fitted)
+    assert np.median(np.abs(found.errors)) < 0.1 < np.median(np.abs(outcomes(design, every, None).errors))
+    stored, rows = learn(cases)
+    assert len(rows) == 48
+    assert stored["correction"] is not None
+    assert stored["correction"]["points"] == stored_correction(design, fitted, [])["points"]
+    correction = read_family(text_of(stored)).correction
+    assert correction is not None
+    for case, error in zip(cases, found.errors, strict=True):
+        machine = case.target.machine(("f8", "f8"))
+        assert machine is not None
+        instance = case.candidates[case.row.winner]
+        time = gemm_time(instance, estimated_figures(instance, case.sizes), case.sizes, machine)
+        units = case.target.part.compute_units
+        factor, _, _ = correction.factor(instance, case.sizes, time, units, case.slice, "gfx942")
+        assert np.log(time.time_us * factor / case.row.us) == pytest.approx(error, abs=0.01)
+    assert learn(cases[: LEAST_ROWS - 1])[0]["correction"] is None
+
+
+def test_efficiency_of_right_and_of_wrong_choices() -> None:
+    cases = made_up(48)
+    design, every = design_of(cases), np.arange(48)
+    right = Line("", every, outcomes(design, every, None))
+    assert efficiency(right, 15.0) == (1.0, 1.0)
+    found = right.found
+    wrong = Line("", every, replace(found, places=np.full(48, 1)))
+    sharp, blunt = efficiency(wrong, 50.0)[0], efficiency(wrong, 5.0)[0]
+    assert 0.5 < blunt < sharp < 1
+    likeliest, least, most = sharpness_of(wrong)
+    assert least <= likeliest <= most
+
+
+def test_what_ships_predicts_rows_as_the_formulas_do_where_nothing_was_learned() -> None:
+    row = replace(EXPERT_ROW, family="bf16_batched", dtype="bf16", scales="", experts=0, topk=0, block_m=0, batch=16,
+                  winner=f"bf16_batched_256x128x128x64_32x32_2x2_{BEHIND}_1x1_intrawave_v3")  # fmt: skip
+    assert instance_called(row.winner) is not None
+    found = shipped(cases_of([row]), {})
+    case = cases_of([row])[0]
+    machine = case.target.machine(("bf16", "bf16"))
+    assert machine is not None
+    instance, sizes = case.candidates[row.winner], sizes_of(row)
+    time = gemm_time(instance, estimated_figures(instance, sizes), sizes, machine)
+    assert np.exp(found.errors[0]) == pytest.approx(time.time_us / row.us)

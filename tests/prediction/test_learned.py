@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from math import log
+from importlib.resources import files
+from math import exp, log
 from pathlib import Path
 
 import pytest
@@ -12,54 +13,113 @@ import pytest
 from cases.gemm_instances import INSTANCE, MACHINE
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.prediction.learned import (
+    FOLDER,
+    OTHER,
+    SHARE_WIDTHS,
     PredictionRecord,
     features,
     instance_key,
-    learned_corrections,
-    read_corrections,
+    kernel,
+    learned_family,
+    point_of,
+    read_family,
+    record_of,
+    regimes,
+    share_log,
     slice_of,
+    source_of,
 )
 from ckwatch.prediction.times import GemmSizes, estimated_figures, gemm_time
 from ckwatch.workspace.loading import load_workspace
 
 SIZES = GemmSizes(m=100, n=1024, k=1024, x_bytes=1, w_bytes=1, y_bytes=2)
 FOUND = gemm_time(INSTANCE, estimated_figures(INSTANCE, SIZES), SIZES, MACHINE)
+KEY = "256x128x128x128_32x32_2x2_1x1_intrawave_v3"
+OWN, ELSEWHERE = "a8w8_rowwise, MI355X, i8", "a8w8_rowwise, MI308X, i8"
 RECORD = PredictionRecord(
-    slice="a8w8_rowwise, MI355X, i8", learned=True, shapes=311, candidates=83, first=0.64, first_five=0.92, off=0.084
+    slice=OWN, learned=True, shapes=311, candidates=83, first=0.64, first_five=0.92, off=0.084, off_90=0.21, inside=0.8
 )
-TEXT = json.dumps(
-    {
-        "source": "us",
-        "records": [asdict(RECORD), asdict(replace(RECORD, slice="a8w8_rowwise, MI308X, i8", learned=False))],
-        "corrections": {
-            "a8w8_rowwise": {
-                "weights": {"always": 0.1, "used rows": 2.0},
-                "instances": {"256x128x128x128_32x32_2x2_intrawave_v3": 0.2},
-            }
-        },
-    }
-)
+STORED = {
+    "version": 1,
+    "source": "us",
+    "records": [asdict(RECORD), asdict(replace(RECORD, slice=ELSEWHERE, learned=False))],
+    "correction": {
+        "weights": {"always": 0.1, "used rows": 2.0},
+        "instances": {KEY: 0.2, "another": 0.0},
+        "trend": {"N / K": 0.5},
+        "shares": [-0.1, 0.0],
+        "intervals": [[0.0, 0.7, 1.5], [0.5, 0.9, 1.1]],
+        "slices": [[OWN, "gfx950"]],
+        "points": [[0, 100, 1024, 1024, 1, 0, 0.25]],
+    },
+}
 
 
 def test_a_factor_is_the_sum_of_weights() -> None:
-    known = read_corrections(TEXT).of(RECORD.slice)
+    known = read_family(json.dumps(STORED)).correction
     assert known is not None
-    assert log(known.factor(INSTANCE, SIZES, FOUND, 64)) == pytest.approx(0.1 + 2 * log(100 / 128) + 0.2)
+    assert known.log_factor(INSTANCE, SIZES, FOUND, 64) == pytest.approx(0.1 + 2 * log(100 / 128) + 0.2)
     other = replace(INSTANCE, pipeline="v1")
-    assert log(known.factor(other, SIZES, FOUND, 64)) == pytest.approx(0.1 + 2 * log(100 / 128))
+    assert known.log_factor(other, SIZES, FOUND, 64) == pytest.approx(0.1 + 2 * log(100 / 128))
     assert str(RECORD) == (
-        "right first choice 64 %, among the first five 92 %, times off by 8 % in the median, over 311 shapes with up "
-        "to 83 instances to choose from"
+        "right first choice 64 %, among the first five 92 %, times off by 8 % in the median and 21 % in the 90th "
+        "percentile, over 311 shapes with up to 83 instances to choose from"
     )
 
 
+def test_measurements_count_by_how_near_they_are() -> None:
+    known = read_family(json.dumps(STORED)).correction
+    assert known is not None
+    here = known.nearby(SIZES, OWN, "gfx950")
+    assert (here.evidence, here.off) == (1.0, 0.25)
+    # the winner's share is nearly all, that of an instance that was never measured says nothing
+    assert known.share_logs(INSTANCE, here)[0] == share_log(1.0, 1.0, 2) > 0.6
+    assert known.share_logs(replace(INSTANCE, pipeline="v1"), here) == (0.0,) * len(SHARE_WIDTHS)
+    assert known.nearby(SIZES, ELSEWHERE, "gfx950").off == pytest.approx(0.3 * 0.25)
+    assert known.nearby(SIZES, ELSEWHERE, "gfx942").off == pytest.approx(0.1 * 0.25)
+    far = replace(SIZES, m=6400, k=512)
+    assert known.nearby(far, OWN, "gfx950").evidence < 1e-6
+    # N over K is 2: a quarter of the weight's unit
+    assert known.nearby(far, OWN, "gfx950").off == pytest.approx(0.5 / 4, abs=1e-6)
+    total = known.log_factor(INSTANCE, SIZES, FOUND, 64) + 0.25 - 0.1 * share_log(1.0, 1.0, 2)
+    assert known.factor(INSTANCE, SIZES, FOUND, 64, OWN, "gfx950") == (pytest.approx(exp(total)), 0.9, 1.1)
+    assert known.factor(INSTANCE, far, FOUND, 64, OWN, "gfx950")[1:] == (0.7, 1.5)
+
+
+@pytest.mark.parametrize("m", [1, 3, 8, 100, 512, 5000, 100000])
+def test_regimes_of_m_change_linearly(m: int) -> None:
+    found = regimes(log(m) / log(2))
+    assert sum(found.values()) == pytest.approx(1)
+    assert len(found) <= 2
+
+
+def test_kernels_and_points() -> None:
+    at = point_of(replace(SIZES, m=64, slices=4))
+    assert at == (6, 10, 10, 2)
+    assert kernel(at, at, (1, 1, 1, 1)) == 1
+    assert kernel(at, (7, 10, 10, 2), (1, 1, 1, 1)) == pytest.approx(exp(-0.5))
+
+
 def test_a_correction_and_a_record_are_of_one_slice() -> None:
-    known = read_corrections(TEXT)
-    for other in ("a8w8_rowwise, MI308X, i8", "a8w8_rowwise, MI300X, i8", "a8w8_bpreshuffle, MI355X, i8", ""):
-        assert known.of(other) is None, other
-    assert known.record_of([RECORD.slice, RECORD.slice]) == RECORD
-    assert known.record_of([RECORD.slice, ""]) is None
-    assert known.record_of([]) is known.record_of(["a8w8_rowwise, MI300X, i8"]) is None
+    known = read_family(json.dumps(STORED))
+    assert known.correction_of(OWN) is known.correction
+    for other in (ELSEWHERE, "a8w8_rowwise, MI300X, i8"):
+        assert known.correction_of(other) is None, other
+    left_out = {**STORED, "records": [asdict(RECORD), asdict(replace(RECORD, slice=OTHER))]}
+    again = read_family(json.dumps(left_out))
+    assert again.correction_of("a8w8_rowwise, MI300X, i8") is again.correction
+
+
+def test_what_ships_has_records() -> None:
+    found = record_of([OWN, OWN])
+    assert found is not None
+    assert found.slice == OWN
+    assert record_of([OWN, ""]) is record_of([]) is record_of([""]) is record_of(["norms, MI300X, f16"]) is None
+    other = record_of(["a8w8_rowwise, MI325X, i8"])
+    assert other is not None
+    assert other.slice == OTHER
+    assert source_of([OWN, OWN]).startswith("ROCm/aiter")
+    assert source_of([""]) == ""
 
 
 def test_features_have_names() -> None:
@@ -68,17 +128,25 @@ def test_features_have_names() -> None:
     assert found["CUs in use"] == pytest.approx(log(8 / 64))
     assert found["tile's depth"] == found["16×16 instructions"] == 0.0
     assert "slices of K" not in found
+    assert instance_key(INSTANCE) == KEY
 
 
-def test_what_ships_was_judged_on_what_its_fit_had_not_seen() -> None:
-    known = learned_corrections()
-    learned = [record.slice for record in known.records.values() if record.learned]
-    assert {name.partition(",")[0] for name in learned} == known.corrections.keys()
-    for name in learned:
-        correction = known.of(name)
-        assert correction is not None
-        assert 0.2 < correction.factor(INSTANCE, SIZES, FOUND, 64) < 5, name
-    assert instance_key(INSTANCE) in known.corrections["a8w8_rowwise"].instances
+def test_what_ships_can_be_read_and_has_a_number_for_each_instance() -> None:
+    names = [path.name.removesuffix(".json") for path in files("ckwatch.prediction").joinpath(FOLDER).iterdir()]
+    assert {"a8w8_rowwise", "a8w8_bpreshuffle", "moe_stage1", "moe_stage2"} <= set(names)
+    for name in names:
+        family = learned_family(name)
+        assert family is not None
+        assert all(one.partition(",")[0] == name or one == OTHER for one in family.records)
+        correction = family.correction
+        assert (correction is not None) == any(one.learned for one in family.records.values())
+        if correction is not None:
+            assert all(point.winner < len(correction.known) for point in correction.points)
+            assert all(low < 1.05 and high > 0.95 and low < high for _, low, high in correction.intervals)
+    rowwise = learned_family("a8w8_rowwise")
+    assert rowwise is not None
+    assert rowwise.correction is not None
+    assert KEY in rowwise.correction.instances
 
 
 PARAMETERS = {"MPerBlock": 128, "NPerBlock": 128, "KPerBlock": 128, "MPerXDL": 32}

@@ -306,15 +306,27 @@ def test_what_was_learned_is_of_its_kernels_types_and_part() -> None:
     known = predict(None, ROWWISE, work, target("MI355X", "gfx950"))
     assert (known.learned, known.slice) == (True, "a8w8_rowwise, MI355X, i8")
     assert known.time_us != known.formula_us
+    assert known.low_us is not None
+    assert known.high_us is not None
+    assert known.low_us < (known.time_us or 0.0) < known.high_us
+    # of another part there is the record of parts that were left out
+    assert predict(None, ROWWISE, work, target("MI350X", "gfx950")).learned
     for other, part in (
-        (scaled, target("MI350X", "gfx950")),
-        (scaled, target("MI300X")),
         (replace(scaled, c="f16"), target("MI355X", "gfx950")),
         (replace(scaled, scale_a=None), target("MI355X", "gfx950")),
         (replace(scaled, a="f16", b="f16", accumulator="f32"), target("MI355X", "gfx950")),
     ):
         found = predict(None, ROWWISE, problem(4096, 4096, 4096, case=other), part)
         assert (found.learned, found.time_us) == (False, found.formula_us)
+
+
+def test_a_compile_does_not_change_an_order_that_was_learned() -> None:
+    scaled = GemmCase(a="i8", b="i8", c="bf16", accumulator="i32", scale_a="row", scale_b="row", arch="gfx950")
+    work, part = problem(4096, 4096, 4096, case=scaled), target("MI355X", "gfx950")
+    before, after = (predict(one, ROWWISE, work, part) for one in (None, report(kernel(waves=1))))
+    assert before.time_us == after.time_us
+    assert before.formula_us != after.formula_us
+    assert after.basis is Basis.CODE_OBJECT
 
 
 def test_warm_caches_have_no_time_before_a_compile() -> None:

@@ -170,7 +170,7 @@ def calibration_report(found: Calibrated) -> dict[str, object]:
     return {**known, "timed": found.timed, "notes": found.notes}
 
 
-_RIGHT = frozenset({0, 2, 3, 4, 5})
+_RIGHT = frozenset({0, 2, 3, 4, 5, 6})
 
 
 def rank_lines(found: PredictedRanking) -> list[Line]:
@@ -183,7 +183,7 @@ def rank_lines(found: PredictedRanking) -> list[Line]:
     rest = [row for row in found.rows if row.place is None]
     if not found.rows:
         return [*lines, (f"{INDENT}it has no instances", "")]
-    heads = ["", "instance", "predicted", "×", "TFLOP/s", "at best", "limited by"]
+    heads = ["", "instance", "predicted", "80 % in", "×", "TFLOP/s", "at best", "limited by"]
     if found.measured_us:
         heads.append("measured")
     if placed:
@@ -202,39 +202,46 @@ def rank_lines(found: PredictedRanking) -> list[Line]:
 
 def _basis_lines(found: Sequence[Prediction]) -> list[str]:
     """From what the times were predicted, and how good such predictions were on public measurements."""
-    from ckwatch.prediction.learned import learned_corrections
+    from ckwatch.prediction.learned import record_of, source_of
     from ckwatch.prediction.predict import Basis
 
     lines = []
     if before := sum(one.basis is Basis.PARAMETERS for one in found):
         which = "all" if before == len(found) else f"{before} of {len(found)}"
         lines.append(f"{which} from the parameters alone, before a compile")
-    if not any(one.formula_us is not None for one in found):
-        return lines
-    known = learned_corrections()
-    record = known.record_of(one.slice for one in found)
-    learned = sum(one.learned for one in found)
-    if learned:
+    slices = [one.slice for one in found]
+    if any(one.formula_us is not None for one in found):
+        learned = sum(one.learned for one in found)
         which = "" if learned == len(found) else f"{learned} of {len(found)} "
-        lines.append(f"{which}by formulas, and what was learned from others' measurements ({known.source})")
-    else:
-        lines.append("by formulas alone")
+        source = source_of(one.slice for one in found if one.learned)
+        lines.append(
+            f"{which}by formulas, and what was learned from others' measurements ({source})"
+            if learned
+            else "by formulas alone"
+        )
+    record = record_of(slices)
     if record is None:
-        return [*lines, "no record: no public measurements of such kernels on this part are known"]
+        return [*lines, "no record: no public measurements of such kernels on this part are known"] if found else lines
     seen = ", none of an N and K that the fit had seen" if record.learned else ""
-    return [*lines, f"record on {record.slice}, before a compile{seen}: {record}"]
+    of = (
+        slices[0]
+        if record.slice == slices[0]
+        else f"{slices[0].partition(',')[0]}, {record.slice} than the fit had seen"
+    )
+    inside = f"; {100 * record.inside:.0f} % of measured times were in the interval" if record.learned else ""
+    return [*lines, f"record on {of}, before a compile{seen}: {record}{inside}"]
 
 
 def ranked_predictions(found: PredictedRanking) -> dict[str, object]:
     """The fields of `rank --json`."""
-    from ckwatch.prediction.learned import learned_corrections
+    from ckwatch.prediction.learned import record_of, source_of
 
-    known = learned_corrections()
-    record = known.record_of(row.prediction.slice for row in found.rows if row.place is not None)
+    record = record_of(row.prediction.slice for row in found.rows if row.place is not None)
     ranked = [
         {
             "instance": row.name,
             "place": row.place,
+            "tied": row.tied,
             "ratio": row.ratio,
             "because": row.because,
             "prediction": row.prediction,
@@ -248,22 +255,33 @@ def ranked_predictions(found: PredictedRanking) -> dict[str, object]:
         "ranked": ranked,
         "left_out": NOT_MODELLED,
         "record": record,
-        "learned_from": known.source if any(row.prediction.learned for row in found.rows) else "",
+        "learned_from": source_of(row.prediction.slice for row in found.rows if row.prediction.learned),
     }
 
 
 def _cells(row: RankedInstance, found: PredictedRanking) -> Sequence[str]:
     prediction, measured = row.prediction, found.measured_us.get(row.name)
     return [
-        f"{row.place}",
+        f"={row.place}" if row.tied else f"{row.place}",
         row.name,
         "" if prediction.time_us is None else time_of(prediction.time_us),
+        _interval(prediction),
         "" if row.ratio is None else f"{row.ratio:.2f}",
         "" if prediction.tflops is None else f"{prediction.tflops:.4g}",
         "" if prediction.bound_us is None else time_of(prediction.bound_us),
         prediction.limited_by or "",
         "" if measured is None else time_of(measured),
     ]
+
+
+def _interval(prediction: Prediction) -> str:
+    """Between which times 80 % of such measurements were; that there is no record where none are known."""
+    if prediction.low_us is None or prediction.high_us is None:
+        from ckwatch.prediction.learned import record_of
+
+        return "" if record_of([prediction.slice]) is not None else "no record"
+    low, high = (time_of(one) for one in (prediction.low_us, prediction.high_us))
+    return f"({low} … {high})"
 
 
 def _bound_cells(row: RankedInstance) -> list[str]:

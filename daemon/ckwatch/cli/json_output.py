@@ -90,10 +90,12 @@ class InspectedCodeObject:
 
 @dataclass
 class PredictedInstance:
-    """An instance in a ranking by prediction; `place` is null without one, and `because` says why."""
+    """An instance in a ranking by prediction; `place` is null without one, and `because` says why. `tied`: others share
+    its place."""
 
     instance: str
     place: int | None
+    tied: bool
     ratio: float | None
     because: str
     prediction: Prediction

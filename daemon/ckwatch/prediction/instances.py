@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ckwatch.checks.rules import ck_tile_gemm
-from ckwatch.checks.supported_shapes.universal_gemm import PREFETCH_STAGES
+from ckwatch.checks.supported_shapes.universal_gemm import PREFETCH_STAGES, PRESHUFFLED_PREFETCH_STAGES
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.tiles import Tile, tile_of
 
@@ -41,7 +41,9 @@ _STAGED_BYTES = 32768
 class GemmInstance:
     """`threads` of a workgroup, `tile` of it in elements; `instruction` of the matrix unit (M, N), of which each wave
     has `repeats` along M and N. `shuffled` of them go through the LDS at once in the epilogue, 0 where the accumulators
-    are written as they are. `pipeline` `v1` to `v5` as CK numbers them, `interwave`: its waves take turns."""
+    are written as they are. `pipeline` `v1` to `v5` as CK numbers them, `interwave`: its waves take turns.
+    `preshuffled`: W goes from memory to registers, in the order in which matrix instructions take it, so that waves
+    along M each load it (blockwise_gemm_pipeline_xdlops_b_preshuffle_v*.hpp)."""
 
     threads: int
     tile: Tile
@@ -50,6 +52,7 @@ class GemmInstance:
     shuffled: tuple[int, int]
     pipeline: str
     interwave: bool
+    preshuffled: bool = False
 
     @property
     def waves(self) -> int:
@@ -70,8 +73,19 @@ class GemmInstance:
         """Bytes that a workgroup loads in one round, for elements of `x_bytes` and `w_bytes`."""
         return (self.tile.m * x_bytes + self.tile.n * w_bytes) * self.tile.k
 
+    def staged_bytes(self, x_bytes: float, w_bytes: float) -> float:
+        """Bytes that a workgroup writes to the LDS in one round."""
+        return self.loaded_bytes(x_bytes, 0.0 if self.preshuffled else w_bytes)
+
+    def read_bytes(self, x_bytes: float, w_bytes: float) -> float:
+        """Bytes that its waves read from the LDS in one round."""
+        w = 0.0 if self.preshuffled else self.waves_m * self.tile.n * w_bytes
+        return (self.waves_n * self.tile.m * x_bytes + w) * self.tile.k
+
     def stages(self, x_bytes: float, w_bytes: float) -> int:
         """How many rounds the loads run ahead of their use, that of the present round included."""
+        if self.preshuffled:
+            return PRESHUFFLED_PREFETCH_STAGES.get(self.pipeline, 2)
         if self.pipeline != "v2":
             return PREFETCH_STAGES.get(self.pipeline, 1)
         workgroups = max(1, 4 * WAVE // self.threads)
@@ -79,17 +93,27 @@ class GemmInstance:
 
     def registers(self, x_bytes: float, w_bytes: float) -> int:
         """Estimated VGPRs and AGPRs of a lane: accumulators (4 bytes each), the operands of a round as read from the
-        LDS (twice in v4, which reads ahead), what is on its way from memory, and addresses."""
+        LDS (twice in v4, which reads ahead), what is on its way from memory, and addresses. A preshuffled W is there
+        for each round that is loaded ahead."""
         accumulators = self.tile.m * self.tile.n / self.threads
-        rows = self.instruction[0] * self.repeats[0] * x_bytes + self.instruction[1] * self.repeats[1] * w_bytes
-        operands = rows * self.tile.k / WAVE / 4 * (2 if self.pipeline == "v4" else 1)
-        ahead = {"v2": self.stages(x_bytes, w_bytes), "v5": 2}.get(self.pipeline, 1)
-        on_the_way = ahead * self.loaded_bytes(x_bytes, w_bytes) / self.threads / 4
+        x, w = (
+            size * repeats * each * self.tile.k / WAVE / 4
+            for size, repeats, each in zip(self.instruction, self.repeats, (x_bytes, w_bytes), strict=True)
+        )
+        if self.preshuffled:
+            operands = x + w * self.stages(x_bytes, w_bytes)
+            on_the_way = self.staged_bytes(x_bytes, w_bytes) / self.threads / 4
+        else:
+            operands = (x + w) * (2 if self.pipeline == "v4" else 1)
+            ahead = {"v2": self.stages(x_bytes, w_bytes), "v5": 2}.get(self.pipeline, 1)
+            on_the_way = ahead * self.loaded_bytes(x_bytes, w_bytes) / self.threads / 4
         return min(REGISTERS, -(-int(accumulators + operands + on_the_way + ADDRESS_REGISTERS) // 8) * 8)
 
     def lds_bytes(self, x_bytes: float, w_bytes: float) -> int:
-        """Of a workgroup: the operands of a round, twice in v4; or what the epilogue shuffles, if that is more."""
-        operands = self.loaded_bytes(x_bytes, w_bytes) * (2 if self.pipeline == "v4" else 1)
+        """Of a workgroup: the operands of a round, twice in v4, and in v3 if W is preshuffled; or what the epilogue
+        shuffles, if that is more."""
+        twice = self.pipeline == ("v3" if self.preshuffled else "v4")
+        operands = self.staged_bytes(x_bytes, w_bytes) * (2 if twice else 1)
         m, n = self.shuffled
         shuffle = self.waves_m * self.instruction[0] * m * self.waves_n * self.instruction[1] * n * 4
         return int(max(operands, shuffle))

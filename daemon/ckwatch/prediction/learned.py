@@ -1,44 +1,76 @@
-"""A learned factor, from public measurements, for the predicted time of a product of 8-bit matrices.
+"""What public measurements add to the predicted time of a product of matrices: a factor, intervals and records.
 
-log(time) = log(time by `gemm_time`) + Σ weight · feature + the instance's own weight. Each feature is a number that has
-a name and a meaning: how much a resource decides, which pipeline it is, what padding and the last turn of workgroups
-waste, how large the tile is. The weights are those that make AITER's winners likely (a conditional logit over all
-instances that could have been chosen, McFadden 1974) and their times right, with a penalty on the weights' squares that
-is stronger for the weights of single instances. Each of AITER's lists has weights of its own.
-`python -m benchmarks.predictions --fit` makes the file.
+A *family* is one of AITER's lists of instances (`a8w8_rowwise`) or a stage of its mixture of experts. A *slice* of its
+measurements is the family on one part with operands of one dtype: `a8w8_rowwise, MI355X, i8`. The learned part is
 
-A *slice* of the measurements is a list, a part and a dtype: `a8w8_rowwise, MI355X, i8`. A correction applies to the
-slices that it was learned on, and only where it predicts shapes of other N and K better than the formulas do. A record
-says how good predictions were on one slice, and holds for no other.
+    log(time) = log(time by `gemm_time`) + Σ weight · feature + the instance's own weight
+                + Σ weight · log(share of the instance among winners nearby) + what winners nearby were off by
+
+- Each feature is a number that has a name and a meaning: how much a resource decides, which pipeline it is, what
+  padding and the last turn of workgroups waste, how large the tile is. Weights make AITER's winners likely (a
+  conditional logit over all instances that could have been chosen, McFadden 1974) and their times right, with a
+  penalty on their squares that is stronger for the weights of single instances.
+- Nearby are measured sizes by a Gaussian kernel in log₂ of M, N, K and slices; those of another part or dtype count
+  less (`RELATED`). The share of winners is a kernel-weighted frequency, learned from as of sizes of other N and K.
+- What the winners' times were off by is interpolated between sizes by kriging with a trend (Rasmussen and Williams,
+  "Gaussian Processes for Machine Learning", 2006, equations 2.25 and 2.40), alike for all instances, so that it changes
+  no order.
+
+An *interval* is where 80 % of such measured times were, by how much evidence is nearby, out of the fit. A *record* says
+how good predictions of a slice were on sizes of an N and K that the fit had not seen; it holds for no other. That of
+`OTHER` is of parts and dtypes of which the fit had seen nothing.
+
+Each family has one file in `learned/`, which `python -m benchmarks.fit_predictions` makes.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
-from math import exp, log
+from itertools import starmap
+from math import exp, log, log2
 
 from ckwatch.checks.supported_shapes.universal_gemm import GemmCase, gemm_case
 from ckwatch.model.contractions import Axes, MatrixView
-from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.kernel_problem import ComputedRows, KernelProblem
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.prediction.instances import GemmInstance
 from ckwatch.prediction.times import Bottleneck, GemmSizes, GemmTime
 
-FILE = "learned.json"
+FOLDER = "learned"
+VERSION = 1
+"""Of the format of the files."""
+
+OTHER = "another part or dtype"
 
 _USUAL_DEPTH, _USUAL_THREADS, _USUAL_TILE = 128, 256, 128 * 128
 """Sizes of an instance at which a feature is 0."""
 
+SHARE_WIDTHS = ((1.0, 0.7, 0.7, 0.5), (2.0, 1.5, 1.5, 0.5))
+TIME_WIDTHS = (1.0, 0.5, 0.5, 0.5)
+"""Of the kernels, in log₂ of M, N, K and of slices · matrices · experts: for who wins, near and wide, and for times."""
+
+KNOTS = (0.0, 3.0, 5.0, 7.0, 9.0, 12.0)
+"""log₂ of M between which features of M change linearly."""
+
+RELATED = (1.0, 0.3, 0.1)
+"""How much measurements count: of the slice itself, of another of the same arch, of any other."""
+
+SHARE_PRIOR, SHARE_FLOOR = 0.1, 0.02
+"""Evidence that all instances win as often as each other, and what is added to a share."""
+
+Point = tuple[float, float, float, float]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionRecord:
-    """How often the first choice and one of the first five were the fastest of `shapes`, and the median of how far the
-    fastest instance's predicted time was off; there were `candidates` to choose from at most. `learned`: with a
-    correction that had seen no shape of the same N and K, else by the formulas alone. `slice` of the measurements."""
+    """How often the first choice and one of the first five were the fastest of `shapes`; the median and the 90th
+    percentile of how far the fastest instance's predicted time was off, and how many measured times were inside of the
+    interval; there were `candidates` to choose from at most. `learned`: with a correction that had seen no shape of the
+    same N and K, else by the formulas alone. `slice` of the measurements."""
 
     slice: str
     learned: bool
@@ -47,77 +79,273 @@ class PredictionRecord:
     first: float
     first_five: float
     off: float
+    off_90: float = 0.0
+    inside: float = 0.0
 
     def __str__(self) -> str:
         return (
             f"right first choice {100 * self.first:.0f} %, among the first five {100 * self.first_five:.0f} %, "
-            f"times off by {100 * self.off:.0f} % in the median, over {self.shapes} shapes with up to "
-            f"{self.candidates} instances to choose from"
+            f"times off by {100 * self.off:.0f} % in the median and {100 * self.off_90:.0f} % in the 90th percentile, "
+            f"over {self.shapes} shapes with up to {self.candidates} instances to choose from"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Correction:
-    """`weights` by feature, `instances` by `instance_key`."""
+class MeasuredPoint:
+    """A winner that is learned from: its sizes as `point_of` gives them, its slice and arch, the number of its
+    instance, and the coefficient of kriging."""
 
-    weights: Mapping[str, float]
-    instances: Mapping[str, float]
-
-    def factor(self, instance: GemmInstance, sizes: GemmSizes, found: GemmTime, compute_units: int) -> float:
-        """Return the factor by which to multiply the time that the formulas give."""
-        features_of = features(instance, sizes, found, compute_units)
-        total = sum(self.weights.get(name, 0.0) * value for name, value in features_of.items())
-        return exp(total + self.instances.get(instance_key(instance), 0.0))
+    at: Point
+    slice: str
+    arch: str
+    winner: int
+    coefficient: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LearnedCorrections:
-    """`corrections` by AITER's list, `records` by slice; `source` is whose measurements they are of."""
+class Nearby:
+    """What measurements say about sizes: for each of `SHARE_WIDTHS` the weights of winners by `instance_key`, by what
+    factor (its log) the time is off, and how much evidence that is."""
 
-    corrections: Mapping[str, Correction]
+    winners: tuple[Mapping[str, float], ...]
+    off: float
+    evidence: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """`weights` by feature, `instances` by `instance_key`, those of the `trend` of times, weights of `shares`, the
+    measured `points`, and the `intervals`: from how much evidence on, and the factors of the time at the 10th and the
+    90th percentile."""
+
+    weights: Mapping[str, float]
+    instances: Mapping[str, float]
+    trend: Mapping[str, float] = field(default_factory=dict)
+    shares: tuple[float, ...] = ()
+    points: tuple[MeasuredPoint, ...] = ()
+    intervals: tuple[tuple[float, float, float], ...] = ()
+    known: tuple[str, ...] = ()
+    _nearby: dict[tuple[Point, str, str], Nearby] = field(default_factory=dict, repr=False, compare=False)
+
+    def log_factor(self, instance: GemmInstance, sizes: GemmSizes, found: GemmTime, compute_units: int) -> float:
+        """Return the sum that is the same wherever sizes were measured."""
+        features_of = features(instance, sizes, found, compute_units)
+        total = sum(self.weights.get(name, 0.0) * value for name, value in features_of.items())
+        return total + self.instances.get(instance_key(instance), 0.0)
+
+    def nearby(self, sizes: GemmSizes, slice_: str, arch: str) -> Nearby:
+        """What measurements say about sizes; kept, as all instances of a kernel ask for it."""
+        key = (point_of(sizes), slice_, arch)
+        if key not in self._nearby:
+            if len(self._nearby) >= KEPT:
+                self._nearby.clear()
+            self._nearby[key] = self._look(*key)
+        return self._nearby[key]
+
+    def _look(self, at: Point, slice_: str, arch: str) -> Nearby:
+        winners: tuple[dict[str, float], ...] = tuple({} for _ in SHARE_WIDTHS)
+        off, evidence = sum(self.trend.get(name, 0.0) * value for name, value in trend(at).items()), 0.0
+        for point in self.points:
+            related = RELATED[0 if point.slice == slice_ else 1 if point.arch == arch else 2]
+            for found, widths in zip(winners, SHARE_WIDTHS, strict=True):
+                weight = related * kernel(at, point.at, widths)
+                if weight > NO_WEIGHT:
+                    name = self.known[point.winner]
+                    found[name] = found.get(name, 0.0) + weight
+            weight = related * kernel(at, point.at, TIME_WIDTHS)
+            off += weight * point.coefficient
+            evidence += weight
+        return Nearby(winners=winners, off=off, evidence=evidence)
+
+    def share_logs(self, instance: GemmInstance, nearby: Nearby) -> tuple[float, ...]:
+        """For each of `SHARE_WIDTHS`, log of the instance's share among winners nearby; 0 if it was never measured."""
+        key = instance_key(instance)
+        if key not in self.known:
+            return (0.0,) * len(SHARE_WIDTHS)
+        return tuple(share_log(one.get(key, 0.0), sum(one.values()), len(self.known)) for one in nearby.winners)
+
+    def factor(
+        self, instance: GemmInstance, sizes: GemmSizes, found: GemmTime, compute_units: int, slice_: str, arch: str
+    ) -> tuple[float, float, float]:
+        """Return the factor by which to multiply the time that the formulas give, and the factors of that time between
+        which 80 % of measured times were."""
+        nearby = self.nearby(sizes, slice_, arch)
+        total = self.log_factor(instance, sizes, found, compute_units) + nearby.off
+        total += sum(starmap(_product, zip(self.shares, self.share_logs(instance, nearby), strict=True)))
+        _, low, high = next((one for one in reversed(self.intervals) if one[0] <= nearby.evidence), (0.0, 1.0, 1.0))
+        return exp(total), low, high
+
+
+KEPT = 64
+"""Sizes whose nearby measurements are kept."""
+
+NO_WEIGHT = 1e-6
+
+
+def _product(one: float, other: float) -> float:
+    return one * other
+
+
+def point_of(sizes: GemmSizes) -> Point:
+    """Where sizes are among others: log₂ of M (of experts: of the tokens), N, K, and of slices · matrices · experts."""
+    routing = sizes.routing
+    m, experts = (sizes.m, 1) if routing is None else (routing.tokens, routing.experts)
+    return log2(m), log2(sizes.n), log2(sizes.k), log2(sizes.slices * sizes.matrices * experts)
+
+
+def kernel(one: Point, other: Point, widths: Point) -> float:
+    """How near two sizes are, 1 where they are the same."""
+    return exp(-sum(((x - y) / width) ** 2 for x, y, width in zip(one, other, widths, strict=True)) / 2)
+
+
+def regimes(log_m: float) -> dict[str, float]:
+    """How much M is each of `KNOTS`; in sum 1."""
+    at = min(max(log_m, KNOTS[0]), KNOTS[-1])
+    return {
+        f"M {2**knot:.0f}": part
+        for number, knot in enumerate(KNOTS)
+        if (part := _hat(at, KNOTS[max(0, number - 1)], knot, KNOTS[min(len(KNOTS) - 1, number + 1)])) > 0
+    }
+
+
+def _hat(at: float, low: float, top: float, high: float) -> float:
+    if at == top:
+        return 1.0
+    low, high = (top - at, top - low) if at < top else (at - top, high - top)
+    return max(0.0, 1 - low / high) if high else 0.0
+
+
+def trend(at: Point) -> dict[str, float]:
+    """The numbers of sizes that the time's trend has weights for."""
+    m, n, k, times = at
+    size, aspect = (n + k - 24) / 4, (n - k) / 4
+    return {
+        **regimes(m),
+        "N · K": size,
+        "N / K": aspect,
+        "(N · K)²": size**2,
+        "(N / K)²": aspect**2,
+        "N · K · M": size * (m - 6) / 4,
+        "N / K · M": aspect * (m - 6) / 4,
+        "slices, matrices or experts": times / 4,
+    }
+
+
+def share_log(weight: float, total: float, instances: int) -> float:
+    """Log of the share that has `weight` of `total`, between as many `instances`; 0 is an equal share."""
+    equal = 1 / instances
+    share = (weight + SHARE_PRIOR * equal) / (total + SHARE_PRIOR)
+    return log((share + SHARE_FLOOR) / (equal + SHARE_FLOOR))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedFamily:
+    """A family's `correction`, None where the formulas are as good, and its records by slice. `source`: whose
+    measurements they are of."""
+
     source: str
+    correction: Correction | None
     records: Mapping[str, PredictionRecord]
 
-    def of(self, name: str) -> Correction | None:
-        record = self.records.get(name)
-        return self.corrections[name.partition(",")[0]] if record is not None and record.learned else None
-
-    def record_of(self, slices: Iterable[str]) -> PredictionRecord | None:
-        """The record of the slice that all of these are; None where there is none."""
-        names = set(slices)
-        return self.records.get(names.pop()) if len(names) == 1 else None
+    def correction_of(self, slice_: str) -> Correction | None:
+        """The correction, if it predicted the slice, or a part or dtype left out, better than the formulas do."""
+        record = self.records.get(slice_, self.records.get(OTHER))
+        return self.correction if record is not None and record.learned else None
 
 
-@lru_cache(maxsize=1)
-def learned_corrections() -> LearnedCorrections:
-    """Those that ship with ckwatch."""
-    return read_corrections(files("ckwatch.prediction").joinpath(FILE).read_text(encoding="utf-8"))
+def record_of(slices: Iterable[str]) -> PredictionRecord | None:
+    """The record of the slice that all of these are, or for one without measurements that of predictions of another
+    part or dtype than the fit had seen; None where there is neither."""
+    names = set(slices)
+    if len(names) != 1:
+        return None
+    name = names.pop()
+    family = learned_family(name.partition(",")[0])
+    return None if family is None else family.records.get(name, family.records.get(OTHER))
 
 
-def read_corrections(text: str) -> LearnedCorrections:
-    """Read what `benchmarks.predictions --fit` has written."""
+def source_of(slices: Iterable[str]) -> str:
+    """Whose measurements the corrections of these slices were learned from."""
+    families = (learned_family(name.partition(",")[0]) for name in slices)
+    return ", ".join(sorted({family.source for family in families if family is not None}))
+
+
+@cache
+def learned_family(name: str) -> LearnedFamily | None:
+    """The family that ships with ckwatch under this name; None where nothing was measured."""
+    path = files("ckwatch.prediction").joinpath(FOLDER, f"{name}.json")
+    if not name or not path.is_file():
+        return None
+    return read_family(path.read_text(encoding="utf-8"))
+
+
+def read_family(text: str) -> LearnedFamily:
+    """Read what `benchmarks.fit_predictions` has written."""
     stored = json.loads(text)
-    return LearnedCorrections(
-        corrections={name: Correction(**one) for name, one in stored["corrections"].items()},
-        source=stored["source"],
-        records={one["slice"]: PredictionRecord(**one) for one in stored["records"]},
+    records = {one["slice"]: PredictionRecord(**one) for one in stored["records"]}
+    learned = stored["correction"]
+    if learned is None:
+        return LearnedFamily(source=stored["source"], correction=None, records=records)
+    slices = [tuple(one) for one in learned["slices"]]
+    correction = Correction(
+        weights=learned["weights"],
+        instances=learned["instances"],
+        trend=learned["trend"],
+        shares=tuple(learned["shares"]),
+        points=tuple(
+            MeasuredPoint(
+                at=(log2(m), log2(n), log2(k), log2(times)),
+                slice=slices[number][0],
+                arch=slices[number][1],
+                winner=winner,
+                coefficient=coefficient,
+            )
+            for number, m, n, k, times, winner, coefficient in learned["points"]
+        ),
+        intervals=tuple((least, low, high) for least, low, high in learned["intervals"]),
+        known=tuple(learned["instances"]),
     )
+    return LearnedFamily(source=stored["source"], correction=correction, records=records)
+
+
+def slice_name(family: str, part: str, dtype: str) -> str:
+    """The name of a slice of the measurements."""
+    return f"{family}, {part}, {dtype}"
 
 
 def slice_of(parameters: Mapping[str, ParameterValue], problem: KernelProblem, part: str) -> str:
     """The slice of AITER's measurements that this would be in; empty where its lists have no such product."""
+    if problem.rows is not None:
+        return _expert_slice(problem.rows, problem, part)
     case = gemm_case(parameters, problem)
     if case is None or "MPerXDL" not in parameters:
         return ""
     name = _LISTS.get((_scales(case), bool(case.gemm.y.batch), case.is_preshuffled))
-    return f"{name}, {part}, {case.x.name}" if name and _is_laid_out(case) else ""
+    known = name and case.x.name in _DTYPES[name.partition("_")[0]] and _is_laid_out(case)
+    return slice_name(name, part, case.x.name) if name and known else ""
+
+
+def _expert_slice(rows: ComputedRows, problem: KernelProblem, part: str) -> str:
+    tensors = dict(rows.tensors)
+    if rows.reference != "moe_gemm" or problem.buffer(tensors["y"].buffer).dtype != "bf16":
+        return ""
+    scale = tensors.get("scale_x")
+    scaled = "" if scale is None else " per tensor" if scale.sizes == (1,) else " per row"
+    dtype = problem.buffer(tensors["x"].buffer).dtype
+    return slice_name(f"moe_stage{dict(rows.options)['stage']}", part, f"{dtype}{scaled}")
 
 
 _ROWS_AND_COLUMNS, _BLOCKS = "per row of X and column of W", "per 1×128 of X and 128×128 of W"
+_MICROSCALED = "per 32 along K"
+_DTYPES = {"a8w8": ("f8", "i8"), "bf16": ("bf16",), "a4w4": ("f4",)}
+"""Of operands, by the beginning of a list's name."""
+
 _LISTS: Mapping[tuple[str, bool, bool], str] = {
     (_ROWS_AND_COLUMNS, False, False): "a8w8_rowwise",
     (_ROWS_AND_COLUMNS, False, True): "a8w8_bpreshuffle",
     (_BLOCKS, False, False): "a8w8_blockscale",
+    (_BLOCKS, False, True): "a8w8_blockscale_bpreshuffle",
+    (_MICROSCALED, False, False): "a4w4_blockscale",
     (_ROWS_AND_COLUMNS, True, False): "a8w8_batched_rowwise",
     ("", True, False): "bf16_batched",
 }
@@ -135,6 +363,8 @@ def _is_laid_out(case: GemmCase) -> bool:
 def _scales(case: GemmCase) -> str:
     """Empty without any, `other` where there is more or something else behind the product."""
     gemm = case.gemm
+    if case.scales_together and not gemm.steps:
+        return _MICROSCALED
     steps = [step.operand for step in gemm.steps if step.scale and step.factor == 1 and step.operand is not None]
     if len(steps) != len(gemm.steps):
         return "other"
@@ -156,11 +386,11 @@ def _repeated(view: MatrixView) -> tuple[bool, bool]:
 
 
 def instance_key(instance: GemmInstance) -> str:
-    """`256x128x128x128_32x32_2x2_intrawave_v3`: what tells the instances of AITER's list apart."""
+    """`256x128x128x128_32x32_2x2_1x1_intrawave_v3`: what tells the instances of AITER's lists apart."""
     tile, sched = instance.tile, "interwave" if instance.interwave else "intrawave"
     sizes = "x".join(map(str, (instance.threads, tile.m, tile.n, tile.k)))
-    matrix, repeats = ("x".join(map(str, pair)) for pair in (instance.instruction, instance.repeats))
-    return f"{sizes}_{matrix}_{repeats}_{sched}_{instance.pipeline}"
+    pairs = (instance.instruction, instance.repeats, instance.shuffled)
+    return "_".join((sizes, *("x".join(map(str, pair)) for pair in pairs), sched, instance.pipeline))
 
 
 def features(instance: GemmInstance, sizes: GemmSizes, found: GemmTime, compute_units: int) -> dict[str, float]:
@@ -198,6 +428,17 @@ def features(instance: GemmInstance, sizes: GemmSizes, found: GemmTime, compute_
         "computing · 16×16 instructions": computing * small_instruction,
         "computing · rows to columns": computing * aspect,
     }
+    rows = sizes.m if sizes.routing is None else sizes.m / sizes.routing.used
+    own = {
+        "rows": log2(tile.m / 64) / 2,
+        "columns": log2(tile.n / 64) / 2,
+        "depth": depth / log(2),
+        "workgroups together": together / log(4),
+        "16×16 instructions": small_instruction,
+        "threads": log2(instance.threads / _USUAL_THREADS),
+        instance.pipeline: 1.0,
+    }
+    named |= {f"{m} · {name}": part * value for m, part in regimes(log2(rows)).items() for name, value in own.items()}
     if sizes.slices > 1:
         named |= {"slices of K": 1.0, "slices of K · tile's depth": depth}
     return named

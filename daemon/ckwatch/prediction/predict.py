@@ -5,7 +5,8 @@ whose workgroups compute a whole tile each is faster.
 
 The *prediction* of a product of matrices whose parameters say how it works (`gemm_instance`: CK's and CK Tile's names)
 is `gemm_time`: before a compile from the parameters alone, after it with the code object's registers and LDS. What
-public measurements say beyond the formulas is added where it was learned (`learned`).
+public measurements say beyond the formulas is added where it was learned (`learned`): to the time of the parameters
+alone, as that is what it was learned from, so that a compile does not change the order.
 
 Of other kernels there is a prediction only once they are compiled. It takes each resource alone and then the slowest
 of them: the main loop on the busiest SIMD, its LDS and L1 traffic on the busiest compute unit, the L2 traffic of all,
@@ -23,11 +24,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import combinations
-from math import exp, log
+from math import exp, log, prod
 from statistics import fmean, median
 
 from ckwatch.checks.supported_shapes import named_as_ck, slices_of, unsupported_reason
+from ckwatch.checks.supported_shapes.universal_gemm import gemm_case
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, OccupancyLimit, main_kernel
+from ckwatch.model.contractions import Axes
 from ckwatch.model.gpu_specs import AMD_GPUS, DeviceFacts, GpuSpecs, specs_of
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
 from ckwatch.model.kernels import ParameterValue
@@ -35,7 +38,7 @@ from ckwatch.model.roofline import Bound, CacheState, bound
 from ckwatch.model.tensors import DTYPES
 from ckwatch.model.tiles import LaunchGrid, WorkgroupSpread, threads_of, tile_of
 from ckwatch.prediction.instances import MOST_WAVES, GemmInstance, instance_of
-from ckwatch.prediction.learned import learned_corrections, slice_of
+from ckwatch.prediction.learned import learned_family, slice_of
 from ckwatch.prediction.times import (
     SIMDS_PER_CU,
     Bottleneck,
@@ -43,6 +46,7 @@ from ckwatch.prediction.times import (
     GemmTime,
     KernelFigures,
     Machine,
+    Routing,
     estimated_figures,
     gemm_time,
 )
@@ -218,7 +222,8 @@ class Prediction:
     what takes the time, in words, the most important first. `predicted` is always true, so that the numbers are not
     taken for measured ones.
 
-    `basis` of `time_us`, None where there is none. `formula_us`: by `gemm_time` alone, None where another model was
+    `low_us` and `high_us`: between them were 80 % of such measured times, None where that is not known. `basis` of
+    `time_us`, None where there is none. `formula_us`: by `gemm_time` alone, None where another model was
     used; `learned` says that public measurements changed it to `time_us`, `slice` which of them are of such kernels on
     this part, empty if none can be. `workgroups_per_cu`: how many are on a compute unit at a time, as it was estimated
     or compiled.
@@ -233,6 +238,8 @@ class Prediction:
     bound_us: float | None = None
     bound_tflops: float | None = None
     time_us: float | None = None
+    low_us: float | None = None
+    high_us: float | None = None
     tflops: float | None = None
     limited_by: Bottleneck | None = None
     matrix_use: float | None = None
@@ -277,7 +284,13 @@ def predict(
         return replace(known, bound_us=None, bound_tflops=None, notes=(f"does not support the shape: {refused}",))
     grid, why_not = _grid(parameters, problem)
     if grid is None:
-        return replace(known, notes=(why_not,))
+        # which experts are met, and so what is moved at least, depends on the routing
+        modelled = modelled_gemm(kernel, parameters, problem, target) if cache is CacheState.COLD else None
+        if modelled is None:
+            return replace(known, notes=(why_not,))
+        known = replace(known, roofline_us=None, roofline_by="", bound_us=None, bound_tflops=None)
+        known = replace(known, notes=("tokens are taken to meet each expert as likely as any other",))
+        return _modelled(known, modelled, problem, compiled=kernel is not None)
     spread = _spread(grid, kernel, parameters, target)
     known = replace(known, quantisation=_quantised(grid, spread))
     terms = _tile_terms(grid, spread, problem, target, matrix, memory)
@@ -311,14 +324,16 @@ def predict(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelledGemm:
-    """A product of matrices as `gemm_time` sees it, the factor for its time that was learned, if one was, and the slice
-    of public measurements that it would be in (`learned.slice_of`)."""
+    """A product of matrices as `gemm_time` sees it: `time`, and the `estimated` one before a compile. `measured` is the
+    slice of public measurements that it would be in (`learned.slice_of`); `factor` for the estimated time, if one was
+    learned, with the factors of an interval around that."""
 
     instance: GemmInstance
     sizes: GemmSizes
     time: GemmTime
-    factor: float | None
+    estimated: GemmTime
     measured: str
+    factor: tuple[float, float, float] | None = None
 
 
 def modelled_gemm(
@@ -329,15 +344,56 @@ def modelled_gemm(
 ) -> ModelledGemm | None:
     """By CK's or CK Tile's names of parameters, with what a compile knows if there was one. None where the parameters
     do not say enough, or the part has no peak for the operands."""
+    found = expert_sizes(problem) or gemm_sizes(parameters, problem)
+    if found is None:
+        return None
+    sizes, dtypes = found
+    instance = instance_of(parameters, DTYPES[dtypes[0]].packed)
+    machine = target.machine(dtypes)
+    if instance is None or machine is None:
+        return None
+    case = gemm_case(parameters, problem)
+    if sizes.routing is not None:
+        # names of AITER's instances for experts do not say what is shuffled
+        instance = replace(instance, preshuffled=True, shuffled=(0, 0))
+    elif case is not None and case.is_preshuffled:
+        instance = replace(instance, preshuffled=True)
+    figures = estimated_figures(instance, sizes)
+    estimated = gemm_time(instance, figures, sizes, machine)
+    time = estimated if kernel is None else gemm_time(instance, compiled_figures(kernel, figures), sizes, machine)
+    measured = slice_of(parameters, problem, target.part.name)
+    family = learned_family(measured.partition(",")[0])
+    correction = None if family is None else family.correction_of(measured)
+    factor = (
+        None
+        if correction is None
+        else correction.factor(instance, sizes, estimated, machine.compute_units, measured, target.arch)
+    )
+    return ModelledGemm(
+        instance=instance, sizes=sizes, time=time, estimated=estimated, measured=measured, factor=factor
+    )
+
+
+def gemm_sizes(
+    parameters: Mapping[str, ParameterValue], problem: KernelProblem
+) -> tuple[GemmSizes, tuple[str, str]] | None:
+    """The sizes of a product of matrices and the dtypes of X and W; None of another problem, or without a tile."""
     gemm = problem.gemm
     grid, _ = _grid(parameters, problem)
     if gemm is None or grid is None:
         return None
     x, w, y = (DTYPES[problem.buffer(view.buffer).dtype] for view in (gemm.x, gemm.w, gemm.y))
-    instance = instance_of(parameters, x.packed)
-    machine = target.machine((x.name, w.name))
-    if instance is None or machine is None:
-        return None
+    scales: dict[str, float] = {}
+    depth = 0
+    for name, view, depth_axes in (
+        ("x_scale_bytes", gemm.x_scale, gemm.x_scale and gemm.x_scale.columns),
+        ("w_scale_bytes", gemm.w_scale, gemm.w_scale and gemm.w_scale.rows),
+    ):
+        if view is None or depth_axes is None:
+            continue
+        depth = max(depth, _repeated(depth_axes))
+        elements = _repeated(view.rows) * _repeated(view.columns)
+        scales[name] = DTYPES[problem.buffer(view.buffer).dtype].size_bytes / elements
     sizes = GemmSizes(
         m=grid.m,
         n=grid.n,
@@ -347,20 +403,51 @@ def modelled_gemm(
         y_bytes=y.size_bytes / y.packed,
         slices=grid.slices,
         matrices=grid.matrices,
+        scale_depth=depth,
+        # matrix instructions of CDNA4 apply scales of 32 elements themselves
+        vector_scaled=depth > 0 and depth != MICROSCALED,
+        **scales,
     )
-    figures = estimated_figures(instance, sizes)
-    if kernel is not None:
-        figures = _compiled_figures(kernel, figures)
-    found = gemm_time(instance, figures, sizes, machine)
-    measured = slice_of(parameters, problem, target.part.name)
-    correction = learned_corrections().of(measured)
-    factor = None if correction is None else correction.factor(instance, sizes, found, machine.compute_units)
-    return ModelledGemm(instance=instance, sizes=sizes, time=found, factor=factor, measured=measured)
+    return sizes, (x.name, w.name)
+
+
+def expert_sizes(problem: KernelProblem) -> tuple[GemmSizes, tuple[str, str]] | None:
+    """The sizes of a stage of a mixture of experts, whose routing is taken as even chance, and the dtypes of X and W;
+    None of another problem."""
+    rows = problem.rows
+    if rows is None or rows.reference != "moe_gemm":
+        return None
+    sizes, first = dict(rows.sizes), dict(rows.options)["stage"] == 1
+    x, w, y = (DTYPES[problem.buffer(rows.view(role).buffer).dtype] for role in ("x", "w", "y"))
+    found = GemmSizes(
+        m=sizes["tokens"] * sizes["topk"],
+        # gate and up
+        n=sizes["N"] * (2 if first else 1),
+        k=sizes["K"],
+        x_bytes=x.size_bytes / x.packed,
+        w_bytes=w.size_bytes / w.packed,
+        y_bytes=y.size_bytes / y.packed,
+        routing=Routing(tokens=sizes["tokens"], topk=sizes["topk"], experts=sizes["experts"]),
+        gathered=first,
+    )
+    return found, (x.name, w.name)
+
+
+MICROSCALED = 32
+"""Elements along K for which a scale of the MX formats counts (OCP Microscaling Formats, 2023)."""
+
+
+def _repeated(axes: Axes) -> int:
+    """How many elements along some axes share a value."""
+    return prod(size for size, stride in axes if stride == 0)
 
 
 def _modelled(known: Prediction, modelled: ModelledGemm, problem: KernelProblem, *, compiled: bool) -> Prediction:
     found = modelled.time
-    time_us = max(found.time_us * (modelled.factor or 1.0), known.bound_us or 0.0)
+    least = known.bound_us or 0.0
+    # registers that a compile found change no order that was learned from estimates
+    probable = found.time_us if modelled.factor is None else modelled.estimated.time_us * modelled.factor[0]
+    time_us = max(probable, least)
     terms = {**found.terms, Bottleneck.LAUNCH: found.launch_us}
     known = replace(
         known,
@@ -376,10 +463,13 @@ def _modelled(known: Prediction, modelled: ModelledGemm, problem: KernelProblem,
         slice=modelled.measured,
         workgroups_per_cu=found.together,
     )
+    if modelled.factor is not None:
+        _, low, high = modelled.factor
+        known = replace(known, low_us=max(probable * low, least), high_us=max(probable * high, least))
     return replace(known, why=(_limit_text(known, found), *_losses(known)))
 
 
-def _compiled_figures(kernel: KernelReport, estimated: KernelFigures) -> KernelFigures:
+def compiled_figures(kernel: KernelReport, estimated: KernelFigures) -> KernelFigures:
     """Replace estimates by figures of the compiled kernel. llvm-mca's clocks of the loop are not used: with them, fewer
     of AITER's winners are chosen (84 instead of 92 % are among the first five)."""
     return KernelFigures(

@@ -30,7 +30,8 @@ class RankingCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedInstance:
-    """An instance in the ranking. `place` counts from 1, ties share one; None: it has none, and `because` says why.
+    """An instance in the ranking. `place` counts from 1, ties share one and are `tied`; None: it has none, and
+    `because` says why.
 
     `ratio` of its time to the first's; `because`: what sets it apart from the first, or what limits the first.
     """
@@ -40,6 +41,7 @@ class RankedInstance:
     prediction: Prediction
     ratio: float | None
     because: str
+    tied: bool = False
 
 
 def rank(
@@ -65,7 +67,8 @@ def rank(
     placed: list[RankedInstance] = []
     for group in groups:
         place = len(placed) + 1
-        placed += [_placed(entry, found, place, groups[0][0][1]) for entry, found in group]
+        tied = len(group) > 1
+        placed += [_placed(entry, found, place, groups[0][0][1], tied=tied) for entry, found in group]
     rest = [(entry, found) for entry, found in predicted if not _has_place(entry, found)]
     rest.sort(key=lambda row: (row[1].bound_us is None, row[1].bound_us or 0.0, row[0].name))
     return (*placed, *(_unplaced(entry, found) for entry, found in rest))
@@ -80,10 +83,10 @@ def _formula_time(found: Prediction) -> float:
     return (found.time_us or 0.0) if found.formula_us is not None else 0.0
 
 
-def _placed(entry: RankingCandidate, found: Prediction, place: int, first: Prediction) -> RankedInstance:
+def _placed(entry: RankingCandidate, found: Prediction, place: int, first: Prediction, *, tied: bool) -> RankedInstance:
     ratio = (found.time_us or 0.0) / (first.time_us or 1.0)
     because = _because(found, first, tied=place == 1)
-    return RankedInstance(name=entry.name, place=place, prediction=found, ratio=ratio, because=because)
+    return RankedInstance(name=entry.name, place=place, prediction=found, ratio=ratio, because=because, tied=tied)
 
 
 def _because(found: Prediction, first: Prediction, *, tied: bool) -> str:

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
+from math import ceil, erfc, inf
 
 from ckwatch.prediction.instances import GemmInstance
 
@@ -73,6 +73,9 @@ SIMDS_PER_CU = 4
 
 ACCUMULATOR_BYTES = 4
 
+VECTOR_FMAS = 128
+"""f32 multiply-adds a clock of a CU: 163.4 TFLOP/s of vector f32 in the MI300X data sheet."""
+
 
 class Bottleneck(StrEnum):
     """The resource that limits the time; of equal terms, the first."""
@@ -84,6 +87,7 @@ class Bottleneck(StrEnum):
     L2 = "L2 cache"
     CACHE = "last level cache"
     MEMORY = "memory"
+    VECTOR = "vector units"
     LATENCY = "latency"
     LAUNCH = "launch"
 
@@ -109,8 +113,43 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Routing:
+    """`tokens` that are each sent to `topk` of `experts`, all experts as likely as each other: AITER's tuner routes by
+    random scores. Experts are then chosen by Binomial(tokens, topk / experts) tokens each."""
+
+    tokens: int
+    topk: int
+    experts: int
+
+    @property
+    def used(self) -> float:
+        """Expected number of experts with a token, whose W is read."""
+        return float(self.experts * (1 - (1 - self.topk / self.experts) ** self.tokens))
+
+    def tiles(self, rows: int) -> float:
+        """Expected number of tiles of `rows` sorted pairs: Σ over experts of ⌈pairs / rows⌉, padding included.
+
+        E⌈X / r⌉ = Σ_j P(X > j·r), with the normal approximation of the binomial beyond the first tile.
+        """
+        part = self.topk / self.experts
+        mean, spread = self.tokens * part, (self.tokens * part * (1 - part)) ** 0.5
+        if spread == 0:
+            return self.experts * float(-(-round(mean) // rows))
+        expected, at = self.used / self.experts, rows
+        while at < mean + 4 * spread:
+            expected += 0.5 * erfc((at + 0.5 - mean) / spread / 2**0.5)
+            at += rows
+        return self.experts * expected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GemmSizes:
-    """`matrices` of M×N×K, whose K is cut into `slices`; bytes per element."""
+    """`matrices` of M×N×K, whose K is cut into `slices`; bytes per element.
+
+    Operands whose scales count for blocks of `scale_depth` along K (0: none) have `x_scale_bytes` and `w_scale_bytes`
+    of scales per element; `vector_scaled`: vector instructions apply them to the accumulators after each block. Of a
+    mixture of experts M counts pairs of a token and an expert, `routing` says where they go; `gathered`: each token's
+    row of X is read for all its experts, else results are added up for a token atomically."""
 
     m: int
     n: int
@@ -120,6 +159,12 @@ class GemmSizes:
     y_bytes: float
     slices: int = 1
     matrices: int = 1
+    scale_depth: int = 0
+    x_scale_bytes: float = 0.0
+    w_scale_bytes: float = 0.0
+    vector_scaled: bool = False
+    routing: Routing | None = None
+    gathered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,16 +210,19 @@ def gemm_time(instance: GemmInstance, figures: KernelFigures, sizes: GemmSizes, 
     """The time of an instance; all sizes above 0."""
     tile, clock, units = instance.tile, machine.clock_mhz, machine.compute_units
     m_tiles, n_tiles = -(-sizes.m // tile.m), -(-sizes.n // tile.n)
+    if sizes.routing is not None:
+        m_tiles = max(1, ceil(sizes.routing.tiles(tile.m)))
     workgroups = m_tiles * n_tiles * sizes.slices * sizes.matrices
     rounds = -(-sizes.k // (sizes.slices * tile.k))
     together = _together(instance, figures, machine)
     most = -(-workgroups // units)
     turns = -(-workgroups // (units * together))
 
-    written = instance.loaded_bytes(sizes.x_bytes, sizes.w_bytes)
-    read = (instance.waves_n * tile.m * sizes.x_bytes + instance.waves_m * tile.n * sizes.w_bytes) * tile.k
+    written = instance.staged_bytes(sizes.x_bytes, sizes.w_bytes)
+    read = instance.read_bytes(sizes.x_bytes, sizes.w_bytes)
     shuffled = 2 * tile.m * tile.n * ACCUMULATOR_BYTES
-    loaded = (min(tile.m, sizes.m) * sizes.x_bytes + min(tile.n, sizes.n) * sizes.w_bytes) * tile.k
+    x_loaded, w_loaded = min(tile.m, sizes.m) * sizes.x_bytes * tile.k, min(tile.n, sizes.n) * sizes.w_bytes * tile.k
+    loaded = x_loaded + w_loaded * (instance.waves_m if instance.preshuffled else 1)
     matrix_clocks = (
         2 * tile.m * tile.n * tile.k / instance.waves / (machine.flops / SIMDS_PER_CU) / machine.matrix_reached
     )
@@ -189,11 +237,14 @@ def gemm_time(instance: GemmInstance, figures: KernelFigures, sizes: GemmSizes, 
         Bottleneck.MATRIX: -(-most * instance.waves // SIMDS_PER_CU) * rounds * matrix_clocks / clock,
         Bottleneck.LDS: most * (rounds * (written + read) + shuffled) / machine.lds / clock,
         Bottleneck.L1: most * rounds * loaded / machine.l1 / clock,
-        Bottleneck.L2: workgroups * rounds * loaded / machine.l2 / clock / L2_REACHED,
+        Bottleneck.L2: workgroups * rounds * (x_loaded + w_loaded) / machine.l2 / clock / L2_REACHED,
         Bottleneck.CACHE: unshared / (machine.cache_tbs * 1e6) / CACHE_REACHED if machine.cache_tbs else 0.0,
         Bottleneck.MEMORY: memory_us if machine.cache_tbs else max(memory_us, _moved_us(unshared, machine)),
         Bottleneck.LATENCY: turns * (LATENCY_US + rounds * chain + epilogue),
     }
+    if sizes.vector_scaled:
+        blocks = -(-rounds * tile.k // sizes.scale_depth)
+        terms[Bottleneck.VECTOR] = most * blocks * tile.m * tile.n / VECTOR_FMAS / clock
     launch = LAUNCH_US + _reduction_us(sizes, machine)
     busy = sum(time**OVERLAP for time in terms.values()) ** (1 / OVERLAP)
     return GemmTime(
@@ -215,6 +266,10 @@ def _together(instance: GemmInstance, figures: KernelFigures, machine: Machine) 
 
 def _chain(instance: GemmInstance, sizes: GemmSizes, body: float, bare: float) -> float:
     """Microseconds that a round takes in a workgroup that is alone."""
+    if instance.preshuffled:
+        # loads run a round or two ahead; v3 reads the LDS ahead, too
+        waits = (LATENCY_US + body) / instance.stages(sizes.x_bytes, sizes.w_bytes)
+        return max(waits, bare if instance.pipeline == "v3" else body)
     match instance.pipeline:
         case "v1":
             return LATENCY_US + body
@@ -233,6 +288,10 @@ def _unshared_bytes(
 ) -> float:
     """Per workgroup and round: what its die does not have in L2, as those that run on it at a time share panels."""
     tile = instance.tile
+    if sizes.routing is not None:
+        # an expert's tiles share its W, all tiles of a token's row its X
+        per_expert = m_tiles / sizes.routing.used
+        m_tiles = max(1, min(m_tiles, round(per_expert)))
     on_die = max(1.0, min(workgroups, machine.compute_units * together) / machine.dies)
     high = min(m_tiles, TILES_TOGETHER, on_die)
     wide = max(1.0, on_die / high)
@@ -241,7 +300,12 @@ def _unshared_bytes(
 
 
 def _memory_us(sizes: GemmSizes, machine: Machine, m_tiles: int) -> float:
-    x, w = sizes.m * sizes.k * sizes.x_bytes, sizes.n * sizes.k * sizes.w_bytes
+    x = sizes.m * sizes.k * (sizes.x_bytes + sizes.x_scale_bytes)
+    w = sizes.n * sizes.k * (sizes.w_bytes + sizes.w_scale_bytes)
+    if sizes.routing is not None:
+        y = sizes.m * sizes.n * sizes.y_bytes * (1 if sizes.gathered else 2)
+        x = x / sizes.routing.topk if sizes.gathered else x
+        return _moved_us(x + sizes.routing.used * w + y, machine)
     sweeps = -(-m_tiles // (TILES_TOGETHER * machine.dies)) if x + w > machine.cache_bytes else 1
     return _moved_us(sizes.matrices * (x + sweeps * w + sizes.m * sizes.n * sizes.y_bytes), machine)
 

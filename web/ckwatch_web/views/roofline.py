@@ -281,7 +281,10 @@ def timings_table(timed: Mapping[str, Sequence[Timed]], limits: Mapping[tuple[st
     return Table(key="timings", title=title, columns=columns, rows=tuple(rows), empty=empty, height_px=520)
 
 
-TERMS = ("matrix units", "main loop", "LDS", "L1 cache", "L2 cache", "last level cache", "memory", "latency", "launch")
+TERMS = (
+    *("matrix units", "main loop", "LDS", "L1 cache", "L2 cache", "last level cache", "memory"),
+    *("vector units", "latency", "launch"),
+)
 """Parts of a predicted time, as `Prediction.terms` names them."""
 
 

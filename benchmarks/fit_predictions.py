@@ -1,0 +1,474 @@
+"""Learns what `ckwatch.prediction.learned` ships: one file per family, from a folder of measured winners.
+
+    python -m benchmarks.fit_predictions [FOLDER …]     by default of ../shared/measured
+
+The same folder gives the same files. `benchmarks.predictions` uses the same learner for what it holds back. Of a family
+with more than `LEARNED_FROM_AT_MOST` rows a sample is learned from, drawn by a hash of the shape.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.measured_rows import Case, Row, cases_of, files_of, read_rows, without_copies
+from benchmarks.reporting import RESULTS
+from ckwatch.prediction import learned
+from ckwatch.prediction.learned import (
+    OTHER,
+    RELATED,
+    SHARE_FLOOR,
+    SHARE_PRIOR,
+    SHARE_WIDTHS,
+    TIME_WIDTHS,
+    VERSION,
+    Point,
+    PredictionRecord,
+    features,
+    instance_key,
+    point_of,
+    trend,
+)
+from ckwatch.prediction.times import estimated_figures, gemm_time
+
+MEASURED = Path(__file__).parents[2] / "shared" / "measured"
+STORED = Path(learned.__file__).with_name(learned.FOLDER)
+FITTED_ON = RESULTS / "predictions_fitted_on.txt"
+SOURCE = "ROCm/aiter at e4048607 (2026-08-22), aiter/configs, MIT"
+
+FOLDS = 5
+LEARNED_FROM_AT_MOST = 1500
+LEAST_ROWS = 30
+"""Of a family, to learn from it."""
+
+SHARPNESS = 15.0
+"""Of the choice: what wins by 1 / 15 of the time is e times as likely."""
+
+TIME_WEIGHT = 50.0
+"""Of a winner's squared error in log(time), as if times were off by 1 / √50 = 14 %."""
+
+ROBUST = 0.15
+"""Errors in log(time) beyond this count linearly."""
+
+FEATURE_PENALTY, INSTANCE_PENALTY = 100.0, 300.0
+"""On half the square of a feature's weight, and of an instance's own."""
+
+INTERACTION_PENALTY = 300.0
+"""The same of what an instance is at an M."""
+
+TREND = 1.0
+"""Variance of a weight of the trend, in the same units as `NOISE`."""
+
+NOISE = 0.3
+"""Variance of a measured time in units of that between shapes, in kriging; errors beyond `CLIPPED` count as that."""
+
+CLIPPED = 0.5
+
+INSIDE = 0.8
+"""Of measured times, that an interval is to hold."""
+
+EVIDENCE = (0.0, 0.05, 0.5, 2.0)
+"""From how much evidence nearby on there is another interval."""
+
+LEAST_BIN = 20
+"""Errors that an interval is made of."""
+
+Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """For n cases of a family, c candidates at most and f features: log(time) by formulas (n × c), features (n × c ×
+    f), the numbers of candidates' instances (n × c, -1 where there is none), the winner's index (n) and log of its time
+    (n), and where the sizes are (n × 4), with the numbers of their `trend`. `related` (n × n): how much one case
+    counts for another."""
+
+    cases: tuple[Case, ...]
+    names: tuple[str, ...]
+    instances: tuple[str, ...]
+    formulas: Floats
+    features: Singles
+    numbers: Numbers
+    winner: Numbers
+    measured: Floats
+    at: Floats
+    related: Floats
+    groups: Numbers
+    trend: Floats
+    trends: tuple[str, ...]
+
+    @property
+    def won(self) -> Numbers:
+        """The number of the instance that won."""
+        return self.numbers[np.arange(len(self.cases)), self.winner]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Weights of features and instances, those of the shares behind them, and what kriging needs: the cases that were
+    learned from and their coefficients, and the weights of the trend."""
+
+    weights: Floats
+    rows: Numbers
+    coefficients: Floats
+    trend: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """Of some cases: the winner's place from 0, log of its predicted over its measured time, how much evidence was
+    nearby, and by how much the winner is predicted slower than the first choice, in log(time) (cost: n × c)."""
+
+    places: Numbers
+    errors: Floats
+    evidence: Floats
+    cost: Floats
+
+
+OUTCOMES = ("places", "errors", "evidence", "cost")
+
+
+def design_of(cases: Sequence[Case]) -> Design:
+    """The data that weights are learned from."""
+    found: list[dict[str, float]] = []
+    where: list[tuple[int, int]] = []
+    most = max(len(case.candidates) for case in cases)
+    formulas, numbers = np.zeros((len(cases), most)), np.full((len(cases), most), -1)
+    keys = sorted({instance_key(one) for case in cases for one in case.candidates.values()})
+    place = {key: number for number, key in enumerate(keys)}
+    winner = np.zeros(len(cases), dtype=np.int64)
+    for at, case in enumerate(cases):
+        machine = case.target.machine((case.row.dtype, case.row.dtype))
+        assert machine is not None  # every known part multiplies what AITER has tuned on it
+        for number, (name, instance) in enumerate(case.candidates.items()):
+            time = gemm_time(instance, estimated_figures(instance, case.sizes), case.sizes, machine)
+            key = instance_key(instance)
+            found.append({**features(instance, case.sizes, time, machine.compute_units), f"= {key}": 1.0})
+            where.append((at, number))
+            formulas[at, number], numbers[at, number] = np.log(time.time_us), place[key]
+            if name == case.row.winner:
+                winner[at] = number
+    names = tuple(sorted({name for one in found for name in one}))
+    column = {name: number for number, name in enumerate(names)}
+    values = np.zeros((len(cases), most, len(names)), dtype=np.float32)
+    for (at, number), one in zip(where, found, strict=True):
+        for name, value in one.items():
+            values[at, number, column[name]] = value
+    slices, archs = (np.array(one) for one in zip(*((case.slice, case.target.arch) for case in cases), strict=True))
+    same = slices[:, None] == slices
+    related = np.where(same, RELATED[0], np.where(archs[:, None] == archs, RELATED[1], RELATED[2]))
+    groups = sorted({case.row.group for case in cases})
+    points = [point_of(case.sizes) for case in cases]
+    sloped = [trend(point) for point in points]
+    trends = tuple(sorted({name for one in sloped for name in one}))
+    return Design(
+        tuple(cases), names, tuple(keys), formulas, values, numbers, winner,
+        np.log([case.row.us for case in cases]), np.array(points), related,
+        np.array([groups.index(case.row.group) for case in cases]),
+        np.array([[one.get(name, 0.0) for name in trends] for one in sloped]), trends,
+    )  # fmt: skip
+
+
+def kernels(design: Design, these: Numbers, those: Numbers, widths: Point) -> Floats:
+    """How much each of `those` cases counts for each of `these`."""
+    apart = (design.at[these][:, None] - design.at[those][None]) / np.array(widths)
+    near: Floats = np.exp(-(apart**2).sum(2) / 2) * design.related[np.ix_(these, those)]
+    return near
+
+
+def share_logs(design: Design, these: Numbers, those: Numbers, *, apart: bool) -> Singles:
+    """`learned.share_log` of all candidates of `these`, by the winners of `those`; not by those of the same N and K if
+    `apart`."""
+    count = len(design.instances)
+    won = np.zeros((len(those), count))
+    won[np.arange(len(those)), design.won[those]] = 1
+    numbers = design.numbers[these]
+    found = []
+    for widths in SHARE_WIDTHS:
+        near = kernels(design, these, those, widths)
+        if apart:
+            near[design.groups[these][:, None] == design.groups[those]] = 0
+        weights = near @ won
+        shares = (weights + SHARE_PRIOR / count) / (weights.sum(1, keepdims=True) + SHARE_PRIOR)
+        logs = np.log((shares + SHARE_FLOOR) / (1 / count + SHARE_FLOOR))
+        found.append(np.where(numbers < 0, 0.0, np.take_along_axis(logs, np.maximum(numbers, 0), 1)))
+    return np.stack(found, 2).astype(np.float32)
+
+
+def fit(design: Design, rows: Numbers, *, steps: int = 8) -> Fitted:
+    """The weights by Newton's method (the problem is convex but for the linear tails of errors in time), and kriging of
+    what is left of the winners' times."""
+    rows = thinned(design, rows)
+    x = np.concatenate([design.features[rows], share_logs(design, rows, rows, apart=True)], axis=2)
+    formulas, possible = design.formulas[rows], design.numbers[rows] >= 0
+    winner, measured = design.winner[rows], design.measured[rows]
+    every = np.arange(len(rows))
+    chosen = x[every, winner].astype(np.float64)
+    own = [
+        INSTANCE_PENALTY if name.startswith("= ") else INTERACTION_PENALTY if name.startswith("M ") else FEATURE_PENALTY
+        for name in design.names
+    ]
+    penalty = np.array([*own, *[FEATURE_PENALTY] * len(SHARE_WIDTHS)])
+    weights = np.zeros(len(penalty))
+    for _ in range(steps):
+        cost = formulas + x @ weights.astype(np.float32)
+        likely = likelihoods(cost, possible)
+        off = cost[every, winner] - measured
+        counted = TIME_WEIGHT / np.maximum(1.0, np.abs(off) / ROBUST)
+        case, candidate = np.nonzero(likely > 1e-4)
+        some, portion = x[case, candidate], likely[case, candidate].astype(np.float32)
+        begins = np.concatenate([[0], np.nonzero(np.diff(case))[0] + 1])
+        mean = np.add.reduceat(some * portion[:, None], begins, axis=0)
+        gradient = SHARPNESS * (chosen - mean).sum(0) + chosen.T @ (counted * off) + penalty * weights
+        some = some * np.sqrt(portion)[:, None]
+        curvature = SHARPNESS**2 * (some.T @ some - mean.T @ mean).astype(np.float64)
+        curvature += (chosen * counted[:, None]).T @ chosen + np.diag(penalty)
+        step = np.linalg.solve(curvature, gradient)
+        weights = weights - step * min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-12))
+        if np.abs(step).max() < 1e-3:
+            break
+    off = (formulas + x @ weights.astype(np.float32))[every, winner] - measured
+    near = kernels(design, rows, rows, TIME_WIDTHS)
+    left = np.clip(-off, -CLIPPED, CLIPPED)
+    slopes = TREND * design.trend[rows]
+    covariance = near + slopes @ design.trend[rows].T + NOISE * np.eye(len(rows))
+    coefficients = np.linalg.solve(covariance, left)
+    return Fitted(weights, rows, coefficients, slopes.T @ coefficients)
+
+
+def likelihoods(cost: Floats, possible: npt.NDArray[np.bool_], sharpness: float = SHARPNESS) -> Floats:
+    """How likely each candidate is to win."""
+    scores = np.where(possible, -sharpness * cost, -np.inf)
+    likely = np.exp(scores - scores.max(1, keepdims=True))
+    found: Floats = likely / likely.sum(1, keepdims=True)
+    return found
+
+
+def thinned(design: Design, rows: Numbers) -> Numbers:
+    """As many of the rows as are learned from."""
+    if len(rows) <= LEARNED_FROM_AT_MOST:
+        return rows
+    order = sorted(rows.tolist(), key=lambda at: fingerprint(design.cases[at].row))
+    return np.array(sorted(order[:LEARNED_FROM_AT_MOST]))
+
+
+def outcomes(design: Design, rows: Numbers, fitted: Fitted | None) -> Outcomes:
+    """Predict `rows` by what was learned from others, by the formulas alone if `fitted` is None. The winner stands
+    behind what ties with it."""
+    possible = design.numbers[rows] >= 0
+    cost = design.formulas[rows]
+    off = evidence = np.zeros(len(rows))
+    if fitted is not None:
+        shares = share_logs(design, rows, fitted.rows, apart=False)
+        x = np.concatenate([design.features[rows], shares], axis=2)
+        near = kernels(design, rows, fitted.rows, TIME_WIDTHS)
+        off = near @ fitted.coefficients + design.trend[rows] @ fitted.trend
+        evidence = near.sum(1)
+        cost = cost + x @ fitted.weights.astype(np.float32)
+    cost = np.where(possible, cost, np.inf)
+    own = cost[np.arange(len(rows)), design.winner[rows]]
+    places = (cost <= own[:, None] + 1e-6).sum(1) - 1
+    return Outcomes(places, own + off - design.measured[rows], evidence, cost)
+
+
+def held_out(design: Design, rows: Numbers, parts: Sequence[object], known: Numbers) -> Outcomes:
+    """Each of `rows` as it is predicted by what was learned from those of the `known` ones that are in other parts."""
+    names = sorted(set(map(str, parts)))
+    mine = np.array([names.index(str(one)) for one in parts])
+    merged: list[tuple[Numbers, Outcomes]] = []
+    for number in sorted(set(mine[rows].tolist())):
+        train, test = known[mine[known] != number], rows[mine[rows] == number]
+        fitted = fit(design, train) if len(train) >= LEAST_ROWS else None
+        merged.append((test, outcomes(design, test, fitted)))
+    order = np.argsort(np.concatenate([np.searchsorted(rows, test) for test, _ in merged]))
+    return Outcomes(*(
+        np.concatenate([getattr(found, name) for _, found in merged])[order]
+        for name in OUTCOMES
+    ))  # fmt: skip
+
+
+def folds(cases: Sequence[Case], of: Callable[[Row], object], seed: int = 0) -> list[int]:
+    """The number of each case's fold; what `of` says the same of is in one."""
+    groups = sorted({of(case.row) for case in cases}, key=str)
+    random.Random(seed).shuffle(groups)  # noqa: S311
+    fold = {group: number % FOLDS for number, group in enumerate(groups)}
+    return [fold[of(case.row)] for case in cases]
+
+
+def fingerprint(row: Row) -> str:
+    """Of a row that was learned from."""
+    return hashlib.sha256(row.key.encode()).hexdigest()[:12]
+
+
+def intervals(errors: Floats, evidence: Floats) -> list[tuple[float, float, float]]:
+    """From how much evidence on which factors of a predicted time hold `INSIDE` of the measured ones; the first one
+    holds for all."""
+    found = []
+    for least, most in zip(EVIDENCE, (*EVIDENCE[1:], np.inf), strict=True):
+        inside = (evidence >= least) & (evidence < most)
+        if inside.sum() < LEAST_BIN:
+            inside = np.ones(len(errors), dtype=bool)
+            if found:
+                continue
+        low, high = np.quantile(-errors[inside], [(1 - INSIDE) / 2, (1 + INSIDE) / 2])
+        found.append((least, round(float(np.exp(low)), 3), round(float(np.exp(high)), 3)))
+    return found
+
+
+def inside_of(found: Outcomes, made: Sequence[tuple[float, float, float]]) -> npt.NDArray[np.bool_]:
+    """Which measured times lie in their interval."""
+    bins = np.searchsorted([least for least, _, _ in made], found.evidence, side="right") - 1
+    low, high = (np.array([one[side] for one in made])[np.maximum(bins, 0)] for side in (1, 2))
+    measured = np.exp(-found.errors)
+    return np.asarray((low <= measured) & (measured <= high))
+
+
+def record(
+    found: Outcomes, chosen: npt.NDArray[np.bool_], inside: npt.NDArray[np.bool_], name: str, most: int, *, known: bool
+) -> PredictionRecord:
+    """Of predictions, all with a time."""
+    off = np.abs(np.exp(found.errors[chosen]) - 1)
+    first, five = (float((found.places[chosen] < least).mean()) for least in (1, 5))
+    return PredictionRecord(
+        slice=name, learned=known, shapes=int(chosen.sum()), candidates=most, first=round(first, 4),
+        first_five=round(five, 4), off=round(float(np.median(off)), 4), off_90=round(float(np.quantile(off, 0.9)), 4),
+        inside=round(float(inside[chosen].mean()), 4),
+    )  # fmt: skip
+
+
+def learn(cases: Sequence[Case]) -> tuple[dict[str, Any], list[str]]:
+    """What is stored of a family, and the fingerprints of the rows that were learned from."""
+    design = design_of(cases)
+    every = np.arange(len(cases))
+    slices = np.array([case.slice for case in cases])
+    most = {name: max(len(case.candidates) for case in cases if case.slice == name) for name in set(slices.tolist())}
+    formulas = outcomes(design, every, None)
+    nowhere = np.zeros(len(cases), dtype=bool)
+    if len(cases) < LEAST_ROWS:
+        records = [record(formulas, slices == name, nowhere, name, most[name], known=False) for name in sorted(most)]
+        return {
+            "version": VERSION,
+            "source": SOURCE,
+            "records": [asdict(one) for one in records],
+            "correction": None,
+        }, []
+    grouped = held_out(design, every, folds(cases, lambda row: row.group), every)
+    single = held_out(design, every, folds(cases, lambda row: row.key), every)
+    left_out = {}
+    if len(most) > 1:
+        for which in (lambda row: (row.gfx, row.units), lambda row: (row.dtype, row.scales)):
+            if len({which(case.row) for case in cases}) > 1:
+                left_out[which] = held_out(design, every, [which(case.row) for case in cases], every)
+    pooled = [grouped, single, *left_out.values()]
+    errors, evidence = (np.concatenate([getattr(one, name) for one in pooled]) for name in ("errors", "evidence"))
+    made = intervals(errors, evidence)
+    inside = inside_of(grouped, made)
+    records = []
+    for name in sorted(most):
+        chosen = slices == name
+        both = [
+            record(one, chosen, hits, name, most[name], known=known)
+            for one, hits, known in ((formulas, nowhere, False), (grouped, inside, True))
+        ]
+        records.append(max(both, key=lambda one: one.first + one.first_five - one.off))
+    if left_out:
+        times = len(left_out)
+        joined, plain = (
+            Outcomes(*(np.concatenate([getattr(one, name) for one in some]) for name in OUTCOMES))
+            for some in (list(left_out.values()), [formulas] * times)
+        )  # fmt: skip
+        all_of, none_of = np.ones(times * len(cases), dtype=bool), np.zeros(times * len(cases), dtype=bool)
+        largest = max(most.values())
+        both = [
+            record(plain, all_of, none_of, OTHER, largest, known=False),
+            record(joined, all_of, inside_of(joined, made), OTHER, largest, known=True),
+        ]
+        records.append(max(both, key=lambda one: one.first + one.first_five - one.off))
+    correction = None
+    if any(one.learned for one in records):
+        correction = stored_correction(design, fit(design, every), made)
+    stored = {
+        "version": VERSION,
+        "source": SOURCE,
+        "records": [asdict(one) for one in records],
+        "correction": correction,
+    }
+    return stored, [fingerprint(cases[at].row) for at in thinned(design, every)]
+
+
+def stored_correction(design: Design, fitted: Fitted, made: Sequence[tuple[float, float, float]]) -> dict[str, Any]:
+    """The correction as `learned.read_family` reads it."""
+    named = {name: round(float(value), 4) for name, value in zip(design.names, fitted.weights, strict=False)}
+    slices = sorted({(case.slice, case.target.arch) for case in design.cases})
+    points = []
+    for at, coefficient in zip(fitted.rows.tolist(), fitted.coefficients.tolist(), strict=True):
+        case = design.cases[at]
+        m, n, k, times = (round(2**one) for one in design.at[at])
+        number = slices.index((case.slice, case.target.arch))
+        points.append([number, m, n, k, times, int(design.won[at]), round(coefficient, 3)])
+    return {
+        "weights": {name: value for name, value in named.items() if not name.startswith("= ")},
+        "instances": {key: named.get(f"= {key}", 0.0) for key in design.instances},
+        "trend": {name: round(float(one), 4) for name, one in zip(design.trends, fitted.trend, strict=True)},
+        "shares": [round(float(one), 4) for one in fitted.weights[len(design.names) :]],
+        "intervals": [list(one) for one in made],
+        "slices": [list(one) for one in slices],
+        "points": points,
+    }
+
+
+def by_family(cases: Iterable[Case]) -> dict[str, list[Case]]:
+    """The cases of each family, in a fixed order."""
+    found: dict[str, list[Case]] = {}
+    for case in sorted(cases, key=lambda one: one.row.key):
+        found.setdefault(case.row.family, []).append(case)
+    return dict(sorted(found.items()))
+
+
+def text_of(stored: dict[str, Any]) -> str:
+    """JSON with a line for each weight and each point."""
+    text = json.dumps(stored, indent=1)
+    points = (stored["correction"] or {}).get("points", [])
+    if not points:
+        return text + "\n"
+    whole = {**stored, "correction": {**stored["correction"], "points": "POINTS"}}
+    lines = ",\n".join(f"   {json.dumps(one, separators=(',', ':'))}" for one in points)
+    return json.dumps(whole, indent=1).replace('"POINTS"', f"[\n{lines}\n  ]") + "\n"
+
+
+def main() -> int:
+    """The exit status: 0."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paths", nargs="*", type=Path, metavar="FOLDER or FILE")
+    options = parser.parse_args()
+    left_out: Counter[str] = Counter()
+    rows = read_rows(files_of(options.paths or [MEASURED]), left_out)
+    cases = cases_of(without_copies(rows, (), left_out))
+    STORED.mkdir(exist_ok=True)
+    fitted = []
+    for family, mine in by_family(cases).items():
+        if family.endswith("_cktile"):
+            continue  # no template of ckwatch makes such instances
+        stored, rows = learn(mine)
+        (STORED / f"{family}.json").write_text(text_of(stored))
+        fitted += rows
+        print(f"{family}: {len(mine)} rows, {len(rows)} learned from", flush=True)
+    FITTED_ON.write_text("\n".join(sorted(fitted)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
