@@ -48,9 +48,7 @@ def test_lines_of_the_text_are_those_of_its_template(rendered: RenderedFile) -> 
 def test_lines_that_moved_are_found_by_their_text(rendered: RenderedFile) -> None:
     found = of(rendered, place(0, "first"), place(7, "three  four"), place(0, "gone"), place(0, "same"))
     assert lines(found) == [(True, 0), (True, 3), (False, 0), (False, 0)]
-    assert found.other_build == (
-        "of 2 lines of the unit's text 1 are the same, 1 are elsewhere now, and 1 are gone"
-    )
+    assert found.other_build == ("of 2 lines of the unit's text 1 are the same, 1 are elsewhere now, and 1 are gone")
 
 
 def test_instructions_that_the_build_lacks_are_counted(rendered: RenderedFile) -> None:

@@ -121,7 +121,7 @@ def test_the_text_that_is_mutated_is_valid() -> None:
     ]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mutated(VALID))
 def test_kernel_files(text: str) -> None:
     load(text, SETTINGS)

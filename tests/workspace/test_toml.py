@@ -216,7 +216,7 @@ def documents(draw: st.DrawFn) -> str:
 
 
 @given(documents())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_every_valid_text_is_read_as_tomllib_reads_it(text: str) -> None:
     try:
         tomllib.loads(text)
@@ -226,7 +226,7 @@ def test_every_valid_text_is_read_as_tomllib_reads_it(text: str) -> None:
 
 
 @given(st.text("[]{}=\"'#\n\r,.ab1 \\-\tü", max_size=40))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_texts_that_happen_to_be_valid(text: str) -> None:
     try:
         tomllib.loads(text)

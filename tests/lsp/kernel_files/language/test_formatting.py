@@ -151,7 +151,7 @@ def test_edits_are_as_small_as_can_be() -> None:
 
 
 @given(documents() | st.text("[]{}=\"'#\n\r,.ab1 \\-\tü", max_size=40))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_any_text(text: str) -> None:
     try:
         tomllib.loads(text)

@@ -178,7 +178,7 @@ def jinjas(text: str) -> set[str]:
     return meta.find_undeclared_variables(JINJA.parse(text)) - SPECIAL_NAMES
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(TEMPLATES)
 def test_free_names(text: str) -> None:
     try:
