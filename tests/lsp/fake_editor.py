@@ -69,10 +69,12 @@ class FakeEditor(CkwatchServer):
         self.calls.append(("create_progress", token))
         return self.capabilities.progress
 
-    def begin_progress(self, token: str, value: types.WorkDoneProgressBegin, cancel: Callable[[], None]) -> None:
+    def begin_progress(self, token: str | int, value: types.WorkDoneProgressBegin, cancel: Callable[[], None]) -> None:
         self.calls.append(("begin_progress", token, value, cancel))
 
-    def report_progress(self, token: str, value: types.WorkDoneProgressReport | types.WorkDoneProgressEnd) -> None:
+    def report_progress(
+        self, token: str | int, value: types.WorkDoneProgressReport | types.WorkDoneProgressEnd
+    ) -> None:
         self.calls.append(("report_progress", token, value))
 
     async def configuration(self, section: str) -> Any:

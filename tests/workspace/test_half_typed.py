@@ -215,3 +215,10 @@ def test_settings_that_are_being_typed_stay_in_effect(tmp_path: Path, old: str, 
     assert found.kernels[0].archs == ("gfx90a",)
     other = desk.read(WORKSPACE.replace("nice = 5", ""), "ckwatch.toml")
     assert (other.settings.compile.nice, other.errors) == (10, ())
+
+
+@pytest.mark.parametrize("old", ["Fast = true", 'kind = "gemm"', 'template = "t.hip.j2"'])
+def test_without_what_others_rest_on_nothing_is_read(tmp_path: Path, old: str) -> None:
+    desk = Desk(tmp_path, {"k.kernel.toml": FILE.replace(old, f"{old.partition(' ')[0]} = ")})
+    assert desk.saved.kernels == ()
+    assert [one.message for one in desk.saved.diagnostics] == ["the value is missing"]

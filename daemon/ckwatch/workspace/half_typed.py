@@ -72,7 +72,10 @@ class MendedDocument(TomlDocument):
         self.values = parsed.values
         self.diagnostics = ()
         self.is_whole = not parsed.problems
-        self.left_out = any(at not in claims for at in broken)
+        left_out = [here[at] for at in broken if at not in claims]
+        self.left_out = bool(left_out)
+        # without the defaults or the operation that nobody has read, the other tables mean something else
+        self.is_whole &= bool(kept) or all(group.root in ARRAYS for group in left_out)
         self._begin()
         for table in tables:
             self._add_table(table)

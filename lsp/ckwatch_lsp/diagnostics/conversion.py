@@ -70,7 +70,7 @@ def message_of(diagnostic: Diagnostic, here: Collection[str], *, related: bool) 
     if related:
         return text
     everything = explained(diagnostic)
-    hint = next((one.message for one in everything if one.span is None), None)
+    hint = next((one.message for one in (*diagnostic.related, *everything) if one.span is None), None)
     place = next((_placed(one) for one in everything if one.span is not None and one.span != diagnostic.span), None)
     return "\n".join(line for line in (text, hint, place) if line)
 

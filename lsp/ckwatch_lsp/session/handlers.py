@@ -293,8 +293,8 @@ class RequestHandlers:
         elif hasattr(params, "range"):
             where["within"] = document.codec.decode_range(params.range)
         if method in FOLLOWS_CURSOR:
-            place = where.get("position") or where["within"].start  # type: ignore[union-attr]  # a range
-            self._session.point(document, place.line)
+            place = next(iter(where.values()))
+            self._session.point(document, (place.start if isinstance(place, Range) else place).line)
         given = await self._ask(request, document, where, params)
         return await request.join(_Answers(self._session, document, params, given))
 

@@ -202,8 +202,9 @@ async def test_an_editor_without_related_places_has_them_in_the_message(shared: 
         (found,) = await made.diagnosed(file)
         assert "relatedInformation" not in found
         assert "codeDescription" not in found
-        message, note, related = found["message"].split("\n")
-        assert message.endswith(". MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32")
+        message, formula, note, related = found["message"].split("\n")
+        assert message == "A wave computes MPerXDL * MXdlPerWave rows of the block tile; whole waves must cover it."
+        assert formula == "MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32"
         assert note == "no rule is broken with MXdlPerWave = 2"
         assert related == "gemm_f16.kernel.toml:59: MPerBlock = 128"
         published = made.all("textDocument/publishDiagnostics")

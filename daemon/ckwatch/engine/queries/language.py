@@ -124,8 +124,8 @@ class LanguageQueries:
             found = {_typed(value): await self._tried(instance, parameter, value, known, scope) for value in asked}
         accepted = [value for value in asked if found[_typed(value)].accepted]
         times = await to_thread.run_sync(_predicted_times, instance, parameter, accepted)
-        for value, time_us in times.items():
-            found[value] = found[value].model_copy(update={"predicted_us": time_us})
+        for typed, time_us in times.items():
+            found[typed] = found[typed].model_copy(update={"predicted_us": time_us})
         ordered = [found[_typed(value)] for value in nearest_first(asked, present)]
         return [*sorted(ordered, key=lambda one: not one.accepted), *invalid]
 
