@@ -65,6 +65,58 @@ extern "C" __global__ void stencil(const float *in, float *out, int n) {
   out[y * n + x] = value;
 }
 
+// Rows of softmax: one workgroup of 256 threads a row, n columns.
+extern "C" __global__ void softmax(const float *x, float *y, int n) {
+  __shared__ float partial[256];
+  const float *row = x + blockIdx.x * n;
+  float most = -INFINITY;
+  for (int i = threadIdx.x; i < n; i += 256) most = fmaxf(most, row[i]);
+  partial[threadIdx.x] = most;
+  __syncthreads();
+  for (int step = 128; step > 0; step /= 2) {
+    if (threadIdx.x < step) partial[threadIdx.x] = fmaxf(partial[threadIdx.x], partial[threadIdx.x + step]);
+    __syncthreads();
+  }
+  most = partial[0];
+  __syncthreads();
+  float sum = 0;
+  for (int i = threadIdx.x; i < n; i += 256) sum += __expf(row[i] - most);
+  partial[threadIdx.x] = sum;
+  __syncthreads();
+  for (int step = 128; step > 0; step /= 2) {
+    if (threadIdx.x < step) partial[threadIdx.x] += partial[threadIdx.x + step];
+    __syncthreads();
+  }
+  sum = partial[0];
+  for (int i = threadIdx.x; i < n; i += 256) y[blockIdx.x * n + i] = __expf(row[i] - most) / sum;
+}
+
+// 32×32 tiles through LDS, 32×8 threads, n×n.
+extern "C" __global__ void transposition(const float *in, float *out, int n) {
+  __shared__ float tile[32][33];
+  int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 32 + threadIdx.y;
+  for (int j = 0; j < 32; j += 8) tile[threadIdx.y + j][threadIdx.x] = in[(y + j) * n + x];
+  __syncthreads();
+  x = blockIdx.y * 32 + threadIdx.x, y = blockIdx.x * 32 + threadIdx.y;
+  for (int j = 0; j < 32; j += 8) out[(y + j) * n + x] = tile[threadIdx.x][threadIdx.y + j];
+}
+
+// Sums of all elements up to each, of 256 by a workgroup, in log steps.
+extern "C" __global__ void scan(const float *x, float *y) {
+  __shared__ float values[2][256];
+  int t = threadIdx.x, from = 0;
+  values[0][t] = x[blockIdx.x * 256 + t];
+  __syncthreads();
+  for (int step = 1; step < 256; step *= 2) {
+    float sum = values[from][t];
+    if (t >= step) sum += values[from][t - step];
+    from = 1 - from;
+    values[from][t] = sum;
+    __syncthreads();
+  }
+  y[blockIdx.x * 256 + t] = values[from][t];
+}
+
 // Steps of 3n + 1 until 1: integers, and lanes that end at different times.
 extern "C" __global__ void branches(unsigned *steps, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
