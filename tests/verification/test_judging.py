@@ -128,7 +128,7 @@ def test_what_host_code_must_not_do(what: int, tmp_path: Path) -> None:
     found = [*host_findings(built)]
     if may_bypass_libraries(built):
         (file := tmp_path / "host.so").write_bytes(built)
-        command = [discover().objdump, "--disassemble", "--no-show-raw-insn", file]
+        command = [str(discover().objdump), "--disassemble", "--no-show-raw-insn", str(file)]
         found += listed_findings(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert [one.message for one in found] == ([f"the host's code {USES[what]}"] if USES[what] else [])
 
@@ -249,6 +249,13 @@ def test_what_the_reference_does_too_is_no_reason() -> None:
     assert judged(CANDIDATE, REFERENCE, SEED, ours, ours).verdict is JudgedAs.ACCEPTED
     result = judged(CANDIDATE, REFERENCE, SEED, ours, theirs)
     assert [one.code for one in result.reasons] == ["verify/clock-read"]
+
+
+def test_timings_that_are_unsure_say_nothing() -> None:
+    right = judged(CANDIDATE, REFERENCE, SEED, verification_of(problems=RIGHT), verification_of(problems=RIGHT))
+    rows = [SpeedRow(shape=f"s{at}", verdict=one, ratio=0.6) for at, one in enumerate(("SAME", "UNSURE", "FAST"))]
+    verdicts = [with_speed(right, CANDIDATE, SpeedBasis.TIMINGS, "cpu", rows[:most]).verdict for most in (1, 2, 3)]
+    assert verdicts == [JudgedAs.REFUSED, JudgedAs.NOT_JUDGED, JudgedAs.ACCEPTED]
 
 
 @pytest.mark.parametrize(

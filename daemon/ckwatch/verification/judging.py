@@ -154,6 +154,12 @@ def with_speed(
         row = verdicts["SLOW"]
         text = f"it is slower than the reference on {row.shape}, {how.format(f'{row.ratio:.3f} ×')}"
         return with_reason(result, JudgedAs.REFUSED, candidate, "judge/slower", text)
+    if "FAST" not in verdicts and "UNSURE" in verdicts:
+        row = verdicts["UNSURE"]
+        text = (
+            f"whether it is faster is not known: on {row.shape}, {how.format(f'{row.ratio:.3f} ×')}, the timings vary"
+        )
+        return with_reason(result, JudgedAs.NOT_JUDGED, candidate, "judge/speed", text)
     if "FAST" not in verdicts:
         row = rows[0]
         text = f"it is not faster than the reference: on {row.shape} {how.format(f'{row.ratio:.3f} ×')}"

@@ -110,7 +110,7 @@ async def verify(
 
 
 async def _of_host(job: VerifyJob, artifact: bytes) -> tuple[EmulatedFinding, ...]:
-    """What a judge has to know of the host's code."""
+    """Return findings about the host's code, for a judge."""
     found = host_findings(artifact)
     if not await to_thread.run_sync(may_bypass_libraries, artifact):
         return found

@@ -6,8 +6,9 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from anyio import CapacityLimiter, TemporaryDirectory, to_thread
@@ -24,7 +25,6 @@ from ckwatch.cli.reports import places
 from ckwatch.cli.session import known_archs
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
-from ckwatch.cli.web import export_all, require_nicegui
 from ckwatch.engine.workspace_outcomes import OutcomeTools, WorkspaceOutcomes, open_outcomes
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.wire.unit_changes import ChangeVerdict, change_summary
@@ -34,8 +34,12 @@ from ckwatch.workspace.discovery import FILE_NAME, find_workspace, working_folde
 async def run(options: argparse.Namespace) -> int:
     """Compare units: 1 if one of them gets worse as `--fail-on` says, or a file has a new mistake, 2 if one cannot be
     compared here."""
+    page: Callable[[], Awaitable[int]] | None = None
     if options.page is not None:
+        from ckwatch.cli.web import export_all, require_nicegui
+
         require_nicegui(options)
+        page = partial(export_all, options, options.page)
     root, words = await to_thread.run_sync(_workspace, options)
     await to_thread.run_sync(lambda: require_trust(root, options))
     output = Output(options, root)
@@ -52,10 +56,9 @@ async def run(options: argparse.Namespace) -> int:
         print_report(output, report)
     else:
         sys.stdout.write(formatted(report, shown, output.read_line))
-    if options.page is not None:
-        sys.stdout.flush()
-        if await export_all(options, options.page):
-            return report.exit_status or 2
+    sys.stdout.flush()
+    if page is not None and await page():
+        return report.exit_status or 2
     return report.exit_status
 
 
