@@ -582,7 +582,7 @@ BUILDING = (
     ),
     command(
         "dispatch",
-        "Choose among few instances by the sizes of a call, as C++ or Python",
+        "Write code that chooses an instance by the sizes of a call",
         ONE_KERNEL,
         several("--shapes", "LOG", SHAPE_LOG + "; may be repeated (default: the kernel file's shapes)", type=Path),
         choice("--by", ("predicted", "measured"), "which times decide (default: predicted)", "predicted"),
