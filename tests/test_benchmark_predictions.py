@@ -65,7 +65,7 @@ def as_rank_sees(folder: Path, row: Row) -> tuple[KernelProblem, Mapping[str, Pa
     if family.scale_blocks:
         table |= {f"scale_{side}": {**table[f"scale_{side}"], "block": block} for side, block in BLOCKS.items()}
     batched = table["kind"] == "batched_gemm"
-    shape = {"name": "s", **({"B": row.batch} if batched else {}), "M": row.m, "N": row.n, "K": row.k}
+    shape: dict[str, int | str] = {"name": "s", **({"B": row.batch} if batched else {}), "M": row.m, "N": row.n, "K": row.k}
     parameters = by_name(row.winner)
     text = kernel_text("", family.template, table_text({**table, **({} if batched else {"split_k": True})}), [shape],
                        {"any": parameters}, ())  # fmt: skip
