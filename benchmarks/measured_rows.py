@@ -24,6 +24,7 @@ from typing import Any
 from benchmarks.aiter import load as load_aiter
 from ckwatch.checks.aiter_instances import ListError, read_name
 from ckwatch.checks.supported_shapes.universal_gemm import PREFETCH_STAGES, PRESHUFFLED_PREFETCH_STAGES
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.tensors import DTYPES
 from ckwatch.prediction.instances import WAVE, GemmInstance, instance_of
@@ -46,6 +47,12 @@ MOE = re.compile(
     r"moe_ck2stages_gemm(?P<stage>[12])_(?P<tile>\d+x\d+x\d+x\d+)_(?P<waves>\d+x\d+)_.*?_(?P<pipeline>v\d)_"
 )
 CK_TILE = re.compile(r"(?P<list>\w+?)_cktile_\w*?(?P<tile>\d+x\d+x\d+)_(?P<waves>\d+x\d+x\d+)_(?P<warp>\d+x\d+x\d+)_.*")
+TILE_ENGINE = re.compile(
+    r"(?P<list>gemm_universal)_(?:fp8|fp16|bf16)_rcr_(?P<pipeline>\w+?)_(?P<epilogue>default|cshuffle)_(?P<scheduler>\w+?)_"
+    r"(?:True_|False_){4}(?P<tile>\d+x\d+x\d+)_(?P<waves>\d+x\d+x\d+)_(?P<warp>\d+x\d+x\d+)"
+)
+"""Names of the tile engine's and the dispatcher's kernels in ROCm's rocm-libraries."""
+
 MOE_INSTRUCTION = 16
 """MPerXDL and NPerXDL of all instances of gemm_moe_ck2stages_common.cuh."""
 
@@ -116,12 +123,19 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
 
 
 def read_rows(paths: Iterable[Path], left_out: Counter[str]) -> list[Row]:
-    """The rows of all files that a model of ckwatch can be asked about, each shape once; others are counted."""
+    """The rows of all files that a model of ckwatch can be asked about, each shape once; others are counted. Raises
+    CkwatchError for a row that cannot be read."""
     rows: dict[str, Row] = {}
     for path in paths:
         with path.open(newline="") as lines:
-            for line in csv.DictReader(lines):
-                row = _row(line, left_out)
+            reader = csv.DictReader(lines)
+            for line in reader:
+                try:
+                    row = _row(line, left_out)
+                except KeyError as error:
+                    raise CkwatchError(f"{path}: it has no column {error}") from None
+                except ValueError as error:
+                    raise CkwatchError(f"{path}, line {reader.line_num}: {error}") from None
                 if row is not None and rows.setdefault(row.key, row) is not row:
                     left_out[f"{row.family}: a shape that another file has, too"] += 1
     return list(rows.values())
@@ -167,7 +181,8 @@ def _row(line: Mapping[str, str], left_out: Counter[str]) -> Row | None:
     us = float(line["us"])
     if "inter_dim" in line:
         return _expert_row(line, name, units, dtype, us, left_out)
-    found, tiled = read_name(name.replace("_blockscale_bpreshuffle", "_blockscale")), CK_TILE.fullmatch(name)
+    found = read_name(name.replace("_blockscale_bpreshuffle", "_blockscale"))
+    tiled = CK_TILE.fullmatch(name) or TILE_ENGINE.fullmatch(name)
     family = tiled["list"] if tiled else "" if found is None else found.list
     if "bpreshuffle" in line.get("file", name) and "bpreshuffle" not in family:
         family = f"{family}_bpreshuffle"
@@ -241,7 +256,7 @@ def instance_called(name: str) -> GemmInstance | None:
     """The instance of CK or CK Tile that a name in AITER means, or a winner of experts; None for another name."""
     if re.fullmatch(r"\d+x\d+x\d+x\d+_\d+x\d+_v\d", name):
         return _of_experts(name)
-    tiled = CK_TILE.fullmatch(name)
+    tiled = CK_TILE.fullmatch(name) or TILE_ENGINE.fullmatch(name)
     if tiled is not None:
         return _of_ck_tile(tiled)
     try:
@@ -264,7 +279,12 @@ def _of_experts(name: str) -> GemmInstance | None:
 
 def _of_ck_tile(named: re.Match[str]) -> GemmInstance | None:
     names = (("TileM", "TileN", "TileK"), ("WarpM", "WarpN", "WarpK"), ("WarpTileM", "WarpTileN", "WarpTileK"))
-    known: dict[str, ParameterValue] = {"Pipeline": "CompV3", "Epilogue": "CShuffle"}
+    said = named.groupdict()
+    known: dict[str, ParameterValue] = {
+        "Pipeline": TILE_PIPELINES.get(said.get("pipeline", "compv3"), ""),
+        "Epilogue": "Default" if said.get("epilogue") == "default" else "CShuffle",
+        "Scheduler": said.get("scheduler", "intrawave").capitalize(),
+    }
     for words, part in zip(names, ("tile", "waves", "warp"), strict=True):
         known |= dict(zip(words, _sizes(named[part]), strict=True))
     found = instance_of(known)
@@ -379,7 +399,7 @@ def cases_of(rows: Sequence[Row], known: Iterable[Row] = ()) -> list[Case]:
 
 
 CONVOLUTION = re.compile(r"grouped_conv_(?P<kind>\w+?)_(?P<dtype>bf16|fp16)_2d_(?P<tile>\d+x\d+x\d+)_(?P<pipeline>\w+)")
-CONVOLUTION_PIPELINES = {"mem": "Mem", "compv3": "CompV3", "compv4": "CompV4", "compv5": "CompV5"}
+TILE_PIPELINES = {"mem": "Mem", "compv3": "CompV3", "compv4": "CompV4", "compv5": "CompV5"}
 
 
 def read_matrices(paths: Iterable[Path], left_out: Counter[str]) -> list[Case]:
@@ -436,7 +456,7 @@ def _of_convolution(named: re.Match[str]) -> GemmInstance | None:
     size = 16 if min(m // waves_m, n * waves_m // 4) < 32 else 32
     known: dict[str, ParameterValue] = {"TileM": m, "TileN": n, "TileK": k, "WarpM": waves_m, "WarpN": 4 // waves_m}
     known |= {"WarpK": 1, "WarpTileM": size, "WarpTileN": size, "WarpTileK": 16, "Epilogue": "CShuffle"}
-    return instance_of({**known, "Pipeline": CONVOLUTION_PIPELINES.get(named["pipeline"], "")})
+    return instance_of({**known, "Pipeline": TILE_PIPELINES.get(named["pipeline"], "")})
 
 
 def _pool(row: Row) -> tuple[str, ...]:
