@@ -353,7 +353,7 @@ def record(
 
 
 def left_out_keys(cases: Sequence[Case]) -> dict[str, list[object]]:
-    """What is left out together, of parts and of dtypes, where there are several."""
+    """Keys of what is left out together, of parts and of dtypes, where there are several."""
     found: dict[str, list[object]] = {
         "learned without its part": [(case.row.gfx, case.row.units) for case in cases],
         "learned without its dtype": [(case.row.dtype, case.row.scales) for case in cases],
@@ -367,7 +367,7 @@ def goodness(one: PredictionRecord) -> float:
 
 
 def learn(cases: Sequence[Case]) -> tuple[dict[str, Any], list[str]]:
-    """What is stored of a family, and the fingerprints of the rows that were learned from."""
+    """Return what is stored of a family, and the fingerprints of the rows that were learned from."""
     design = design_of(cases)
     every = np.arange(len(cases))
     slices = np.array([case.slice for case in cases])

@@ -1,5 +1,5 @@
-"""What `shared/measured/README.md` describes, as cases of predictions: winners of AITER's tuner, their sizes, and the
-instances that they won against.
+"""Measured rows as `shared/measured/README.md` describes them: winners of AITER's tuner, their sizes, and the instances
+that they won against, as cases of predictions.
 
 A case is one row: a product (or a stage of a mixture of experts) on one part, the instances to choose from, the winner
 and its time. Instances to choose from are those of the same list that won anywhere on the same arch in any of the files
@@ -96,7 +96,7 @@ class Row:
 
     @property
     def group(self) -> tuple[int, ...]:
-        """What a fold has all or nothing of: N and K, of experts also how many there are."""
+        """Return what a fold has all or nothing of: N and K, of experts also how many there are."""
         return self.n, self.k, self.experts, self.topk
 
 
@@ -460,5 +460,5 @@ def _of_convolution(named: re.Match[str]) -> GemmInstance | None:
 
 
 def _pool(row: Row) -> tuple[str, ...]:
-    """What rows share the instances to choose from."""
+    """Return what rows share that have the same instances to choose from."""
     return (row.family, row.gfx, row.dtype, row.scales) if row.experts else (row.family, row.gfx)
