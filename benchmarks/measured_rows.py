@@ -1,9 +1,12 @@
-"""What `shared/measured/README.md` describes, as cases of predictions: winners of AITER's tuner, their sizes, and the
-instances that they won against.
+"""Measured rows as `shared/measured/README.md` describes them: winners of AITER's tuner, their sizes, and the instances
+that they won against, as cases of predictions.
 
 A case is one row: a product (or a stage of a mixture of experts) on one part, the instances to choose from, the winner
 and its time. Instances to choose from are those of the same list that won anywhere on the same arch in any of the files
 that are read, and for `a8w8_rowwise` all that AITER's list has; those that refuse the sizes are left out of the choice.
+
+Whole matrices have the times of those that lost, too: what CK Tile's tile engine writes of grouped convolutions
+(`benchmark_forward_*.csv` in ROCm's rocm-libraries, tile_engine/ops/grouped_conv).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ from typing import Any
 from benchmarks.aiter import load as load_aiter
 from ckwatch.checks.aiter_instances import ListError, read_name
 from ckwatch.checks.supported_shapes.universal_gemm import PREFETCH_STAGES, PRESHUFFLED_PREFETCH_STAGES
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.tensors import DTYPES
 from ckwatch.prediction.instances import WAVE, GemmInstance, instance_of
@@ -43,6 +47,12 @@ MOE = re.compile(
     r"moe_ck2stages_gemm(?P<stage>[12])_(?P<tile>\d+x\d+x\d+x\d+)_(?P<waves>\d+x\d+)_.*?_(?P<pipeline>v\d)_"
 )
 CK_TILE = re.compile(r"(?P<list>\w+?)_cktile_\w*?(?P<tile>\d+x\d+x\d+)_(?P<waves>\d+x\d+x\d+)_(?P<warp>\d+x\d+x\d+)_.*")
+TILE_ENGINE = re.compile(
+    r"(?P<list>gemm_universal)_(?:fp8|fp16|bf16)_rcr_(?P<pipeline>\w+?)_(?P<epilogue>default|cshuffle)_(?P<scheduler>\w+?)_"
+    r"(?:True_|False_){4}(?P<tile>\d+x\d+x\d+)_(?P<waves>\d+x\d+x\d+)_(?P<warp>\d+x\d+x\d+)"
+)
+"""Names of the tile engine's and the dispatcher's kernels in ROCm's rocm-libraries."""
+
 MOE_INSTRUCTION = 16
 """MPerXDL and NPerXDL of all instances of gemm_moe_ck2stages_common.cuh."""
 
@@ -86,18 +96,20 @@ class Row:
 
     @property
     def group(self) -> tuple[int, ...]:
-        """What a fold has all or nothing of: N and K, of experts also how many there are."""
+        """Return what a fold has all or nothing of: N and K, of experts also how many there are."""
         return self.n, self.k, self.experts, self.topk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A row and the instances to choose from, by name; the winner is among them."""
+    """A row and the instances to choose from, by name; the winner is among them. `times`: what each took, in µs, where
+    that was measured."""
 
     row: Row
     target: PredictionTarget
     sizes: GemmSizes
     candidates: Mapping[str, GemmInstance]
+    times: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def slice(self) -> str:
@@ -111,12 +123,19 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
 
 
 def read_rows(paths: Iterable[Path], left_out: Counter[str]) -> list[Row]:
-    """The rows of all files that a model of ckwatch can be asked about, each shape once; others are counted."""
+    """The rows of all files that a model of ckwatch can be asked about, each shape once; others are counted. Raises
+    CkwatchError for a row that cannot be read."""
     rows: dict[str, Row] = {}
     for path in paths:
         with path.open(newline="") as lines:
-            for line in csv.DictReader(lines):
-                row = _row(line, left_out)
+            reader = csv.DictReader(lines)
+            for line in reader:
+                try:
+                    row = _row(line, left_out)
+                except KeyError as error:
+                    raise CkwatchError(f"{path}: it has no column {error}") from None
+                except ValueError as error:
+                    raise CkwatchError(f"{path}, line {reader.line_num}: {error}") from None
                 if row is not None and rows.setdefault(row.key, row) is not row:
                     left_out[f"{row.family}: a shape that another file has, too"] += 1
     return list(rows.values())
@@ -162,7 +181,8 @@ def _row(line: Mapping[str, str], left_out: Counter[str]) -> Row | None:
     us = float(line["us"])
     if "inter_dim" in line:
         return _expert_row(line, name, units, dtype, us, left_out)
-    found, tiled = read_name(name.replace("_blockscale_bpreshuffle", "_blockscale")), CK_TILE.fullmatch(name)
+    found = read_name(name.replace("_blockscale_bpreshuffle", "_blockscale"))
+    tiled = CK_TILE.fullmatch(name) or TILE_ENGINE.fullmatch(name)
     family = tiled["list"] if tiled else "" if found is None else found.list
     if "bpreshuffle" in line.get("file", name) and "bpreshuffle" not in family:
         family = f"{family}_bpreshuffle"
@@ -236,7 +256,7 @@ def instance_called(name: str) -> GemmInstance | None:
     """The instance of CK or CK Tile that a name in AITER means, or a winner of experts; None for another name."""
     if re.fullmatch(r"\d+x\d+x\d+x\d+_\d+x\d+_v\d", name):
         return _of_experts(name)
-    tiled = CK_TILE.fullmatch(name)
+    tiled = CK_TILE.fullmatch(name) or TILE_ENGINE.fullmatch(name)
     if tiled is not None:
         return _of_ck_tile(tiled)
     try:
@@ -259,7 +279,12 @@ def _of_experts(name: str) -> GemmInstance | None:
 
 def _of_ck_tile(named: re.Match[str]) -> GemmInstance | None:
     names = (("TileM", "TileN", "TileK"), ("WarpM", "WarpN", "WarpK"), ("WarpTileM", "WarpTileN", "WarpTileK"))
-    known: dict[str, ParameterValue] = {"Pipeline": "CompV3", "Epilogue": "CShuffle"}
+    said = named.groupdict()
+    known: dict[str, ParameterValue] = {
+        "Pipeline": TILE_PIPELINES.get(said.get("pipeline", "compv3"), ""),
+        "Epilogue": "Default" if said.get("epilogue") == "default" else "CShuffle",
+        "Scheduler": said.get("scheduler", "intrawave").capitalize(),
+    }
     for words, part in zip(names, ("tile", "waves", "warp"), strict=True):
         known |= dict(zip(words, _sizes(named[part]), strict=True))
     found = instance_of(known)
@@ -303,19 +328,10 @@ def sizes_of(row: Row) -> GemmSizes:
     """The product of a row as `gemm_time` sees it."""
     dtype = DTYPES[row.dtype]
     each = dtype.size_bytes / dtype.packed
-    scaled: dict[str, Any] = {}
-    if "blockscale" in row.family or row.scales in (" 1x128", " 1x32"):
-        depth = 32 if row.dtype == "f4" else 128
-        columns = 1 if row.dtype == "f4" else 128
-        bytes_each = 1 if row.dtype == "f4" else 4
-        scaled = {
-            "scale_depth": depth,
-            "x_scale_bytes": bytes_each / depth,
-            "w_scale_bytes": bytes_each / depth / columns,
-            "vector_scaled": row.dtype != "f4",
-        }
+    scaled = "blockscale" in row.family or row.scales in (" 1x128", " 1x32")
+    # e8m0 for 32 elements of a column of W, or f32 for 128 of 128 columns
+    depth, columns, scale = (32, 1, 1) if row.dtype == "f4" else (128, 128, 4)
     first = row.family == "moe_stage1"
-    moe = {"routing": Routing(tokens=row.m, topk=row.topk, experts=row.experts), "gathered": first}
     return GemmSizes(
         m=row.m * max(1, row.topk),
         # gate and up are one after the other
@@ -326,8 +342,12 @@ def sizes_of(row: Row) -> GemmSizes:
         y_bytes=2,
         slices=row.slices,
         matrices=row.batch,
-        **scaled,
-        **(moe if row.experts else {}),
+        scale_depth=depth if scaled else 0,
+        x_scale_bytes=scale / depth if scaled else 0.0,
+        w_scale_bytes=scale / depth / columns if scaled else 0.0,
+        vector_scaled=scaled and row.dtype != "f4",
+        routing=Routing(tokens=row.m, topk=row.topk, experts=row.experts) if row.experts else None,
+        gathered=first,
     )
 
 
@@ -378,6 +398,67 @@ def cases_of(rows: Sequence[Row], known: Iterable[Row] = ()) -> list[Case]:
     return found
 
 
+CONVOLUTION = re.compile(r"grouped_conv_(?P<kind>\w+?)_(?P<dtype>bf16|fp16)_2d_(?P<tile>\d+x\d+x\d+)_(?P<pipeline>\w+)")
+TILE_PIPELINES = {"mem": "Mem", "compv3": "CompV3", "compv4": "CompV4", "compv5": "CompV5"}
+
+
+def read_matrices(paths: Iterable[Path], left_out: Counter[str]) -> list[Case]:
+    """The cases of all files that say how long each instance took on a convolution, as an implicit product of matrices:
+    M is images · rows · columns of the output, N and K the filters and the filter's elements of a group."""
+    found: dict[Row, tuple[dict[str, float], dict[str, GemmInstance]]] = {}
+    for path in paths:
+        with path.open(newline="") as lines:
+            for line in csv.DictReader(lines):
+                named = CONVOLUTION.fullmatch(line.get("kernel") or "")
+                if named is None or not line.get("latency_ms"):
+                    continue
+                instance = _of_convolution(named)
+                if instance is None or named["kind"] != "forward" or float(line["latency_ms"]) <= 0:
+                    left_out["convolutions: another direction or pipeline, or no time"] += 1
+                    continue
+                times, instances = found.setdefault(_convolution_row(line, named), ({}, {}))
+                times[named[0]], instances[named[0]] = 1000 * float(line["latency_ms"]), instance
+    cases = []
+    for row, (times, instances) in found.items():
+        target = target_of(row.gfx, PARTS[row.gfx, row.units])
+        if target is not None:
+            winner = min(times, key=lambda name: times[name])
+            won = replace(row, winner=winner, us=times[winner])
+            cases.append(Case(row=won, target=target, sizes=sizes_of(won), candidates=instances, times=times))
+    return cases
+
+
+def _convolution_row(line: Mapping[str, str], named: re.Match[str]) -> Row:
+    size = {name: int(line[name]) for name in ("N", "C", "K", "G", "Hi", "Wi", "Y", "X")}
+    height, width = (
+        (size[whole] + 2 * int(line[f"pad_{side}"]) - size[filter_]) // int(line[f"stride_{side}"]) + 1
+        for whole, side, filter_ in (("Hi", "h", "Y"), ("Wi", "w", "X"))
+    )
+    groups = size["G"]
+    return Row(
+        family="grouped_convolution_forward_cktile",
+        gfx="gfx950",
+        units=256,
+        batch=groups,
+        m=size["N"] * height * width,
+        n=size["K"] // groups,
+        k=size["C"] // groups * size["Y"] * size["X"],
+        dtype={"fp16": "f16"}.get(named["dtype"], named["dtype"]),
+        winner="",
+        us=0.0,
+    )
+
+
+def _of_convolution(named: re.Match[str]) -> GemmInstance | None:
+    """Names do not say the waves: four, beside each other along N if the tile has 16 rows or so, else two by two."""
+    m, n, k = _sizes(named["tile"])
+    waves_m = 1 if m < 64 else 2
+    size = 16 if min(m // waves_m, n * waves_m // 4) < 32 else 32
+    known: dict[str, ParameterValue] = {"TileM": m, "TileN": n, "TileK": k, "WarpM": waves_m, "WarpN": 4 // waves_m}
+    known |= {"WarpK": 1, "WarpTileM": size, "WarpTileN": size, "WarpTileK": 16, "Epilogue": "CShuffle"}
+    return instance_of({**known, "Pipeline": TILE_PIPELINES.get(named["pipeline"], "")})
+
+
 def _pool(row: Row) -> tuple[str, ...]:
-    """What rows share the instances to choose from."""
+    """Return what rows share that have the same instances to choose from."""
     return (row.family, row.gfx, row.dtype, row.scales) if row.experts else (row.family, row.gfx)

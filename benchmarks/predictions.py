@@ -18,7 +18,7 @@ with it. *off*, *p90*: the median and the 90th percentile of how far the winner'
 one. *in*: how many measured times lie in the interval that is to hold 80 %. *eff*, *p10*: the first choice's
 efficiency, the winner's time over that of the first choice, in the mean and at the 10th percentile. Only winners are
 known: where the first choice is another, its time is predicted from how much it may lose by the model and still have
-lost (`efficiency`), with what the model's own sharpness leaves open behind ±.
+lost (`efficiency`), with what the model's own sharpness leaves open behind ±. Of whole matrices it is measured.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ import numpy.typing as npt
 from benchmarks import compiled_figures
 from benchmarks.fit_predictions import (
     FITTED_ON,
+    LEARNED_FROM_AT_MOST,
     LEAST_ROWS,
     MEASURED,
     Design,
@@ -52,10 +53,12 @@ from benchmarks.fit_predictions import (
     held_out,
     inside_of,
     intervals,
+    left_out_keys,
     likelihoods,
     outcomes,
+    sampled,
 )
-from benchmarks.measured_rows import Case, cases_of, files_of, read_rows, without_copies
+from benchmarks.measured_rows import Case, cases_of, files_of, read_matrices, read_rows, without_copies
 from ckwatch.codeobject.report import CodeObjectReport, main_kernel
 from ckwatch.model.errors import CkwatchError
 from ckwatch.prediction.learned import Correction, learned_family
@@ -159,12 +162,7 @@ def lines_of(design: Design, known: Numbers, rows: Numbers, fitted: set[str]) ->
         ("learned without its N and K", folds(cases, lambda row: row.group)),
         ("learned without the row", folds(cases, lambda row: row.key)),
     ]
-    for title, keys in (
-        ("learned without its part", [(case.row.gfx, case.row.units) for case in cases]),
-        ("learned without its dtype", [(case.row.dtype, case.row.scales) for case in cases]),
-    ):
-        if len(set(keys)) > 1:
-            methods.append((title, keys))
+    methods += left_out_keys(cases).items()
     held = [(title, held_out(design, rows, keys, known)) for title, keys in methods]
     for title, one in held:
         # the interval is made of other folds than it is tried on
@@ -179,6 +177,18 @@ def lines_of(design: Design, known: Numbers, rows: Numbers, fitted: set[str]) ->
             inside |= (half == side) & inside_of(one, intervals(errors, evidence)) if len(errors) else False
         found.append(Line(title, rows, one, inside))
     return found
+
+
+def measured_efficiency(line: Line, cases: Sequence[Case]) -> tuple[float, float] | None:
+    """The mean and the 10th percentile of the winner's time over that of the first choice, where all were measured."""
+    found = []
+    for at, cost in zip(line.rows.tolist(), line.found.cost, strict=True):
+        case = cases[at]
+        if not case.times:
+            return None
+        first = list(case.candidates)[int(np.argmin(cost))]
+        found.append(case.row.us / case.times[first])
+    return float(np.mean(found)), float(np.quantile(found, 0.1))
 
 
 def efficiency(line: Line, sharpness: float) -> tuple[float, float]:
@@ -222,7 +232,7 @@ def sharpness_of(line: Line) -> tuple[float, float, float]:
     return float(SHARPNESSES[found.argmax()]), float(near.min()), float(near.max())
 
 
-def text_of(line: Line) -> str:
+def text_of(line: Line, cases: Sequence[Case]) -> str:
     """A row of the table."""
     found = line.found
     if not len(found.places):
@@ -230,11 +240,15 @@ def text_of(line: Line) -> str:
     off = np.abs(np.exp(found.errors) - 1)
     first, five = (100 * float((found.places < most).mean()) for most in (1, 5))
     inside = "" if line.inside is None else f"{100 * line.inside.mean():4.0f} %"
+    known = measured_efficiency(line, cases)
     likeliest, least, most = sharpness_of(line)
     (mean, tenth), (low, _), (high, _) = (efficiency(line, one) for one in (likeliest, least, most))
+    between = f"±{50 * (high - low):.1f} %"
+    if known is not None:
+        (mean, tenth), between = known, "measured"
     return (
         f"    {line.method:40} {len(found.places):5} {first:6.1f} % {five:5.1f} % {100 * np.median(off):6.1f} %"
-        f" {100 * np.quantile(off, 0.9):6.1f} % {inside:>6} {100 * mean:6.1f} ±{50 * (high - low):.1f} %"
+        f" {100 * np.quantile(off, 0.9):6.1f} % {inside:>6} {100 * mean:6.1f} {between:8}"
         f" {100 * tenth:5.1f} %"
     )
 
@@ -274,7 +288,7 @@ def tables(cases: Sequence[Case], known: Sequence[Case], fitted: set[str], origa
             for line in lines:
                 part = line.of(chosen)
                 if len(part.rows):
-                    yield text_of(part)
+                    yield text_of(part, mine)
 
 
 def compiled_lines(family: str, cases: Sequence[Case], rows: Numbers) -> list[Line]:
@@ -345,18 +359,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="*", type=Path, metavar="FOLDER or FILE")
     parser.add_argument("--known", type=Path, default=MEASURED, help="what may be learned from")
+    parser.add_argument("--rows", type=int, default=1_000_000, metavar="N", help="of each family, at most; all")
     parser.add_argument("--origami", type=Path, metavar="PROGRAM", help="what origami_driver.cpp became")
     options = parser.parse_args()
     left_out: Counter[str] = Counter()
     try:
         rows = read_rows(files_of(options.paths or [MEASURED]), left_out)
+        whole = read_matrices(files_of(options.paths or [MEASURED]), left_out)
         others = read_rows(files_of([options.known]), Counter()) if options.known.exists() else rows
     except (CkwatchError, OSError, ValueError, KeyError, csv.Error) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     kept = without_copies(rows, others, left_out)
     originals = without_copies(others, rows, Counter())
-    cases, known = cases_of(kept, originals), cases_of(originals, kept)
+    cases, known = [*cases_of(kept, originals), *whole], [*cases_of(originals, kept), *whole]
+    cases, known = sampled(cases, options.rows), sampled(known, LEARNED_FROM_AT_MOST)
     fitted = set(FITTED_ON.read_text().split())
     if not cases:
         print("error: no row that a model of ckwatch can be asked about", file=sys.stderr)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.tuning_prior [FOLDER or FILE …] [--shapes 60] [--seeds 3]
 
-Two replays on the instances of `benchmarks.predictions`, and of the same shapes:
+Two replays on the instances of `benchmarks.predictions`, and of the same shapes (files of one family):
 
 - AITER's rows, of which only the winner's time is known: the winner's place by the prediction, with ties before it,
   which is how many measurements it takes when instances are tried in this order;
@@ -19,12 +19,17 @@ import argparse
 import math
 import random
 import statistics
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.predictions import MEASURED, Case, cases_of, files_of, ranked, read_rows
-from ckwatch.checks.supported_shapes import unsupported_reason
-from ckwatch.prediction.predict import predict
+import numpy as np
+
+from benchmarks.fit_predictions import MEASURED, design_of, folds, held_out, outcomes
+from benchmarks.measured_rows import Case, by_name, cases_of, files_of, read_rows
+from ckwatch.prediction.instances import instance_of
+from ckwatch.prediction.times import estimated_figures, gemm_time
 from ckwatch.tuning.space import ListedSpace, Point
 from ckwatch.tuning.strategies import STRATEGIES, Search
 from ckwatch.tuning.tuned_kernel import SEEDS
@@ -37,18 +42,23 @@ BIAS, NOISE = 0.08, 0.03
 
 def simulated(case: Case, seed: int) -> tuple[ListedSpace, Callable[[Point], float], Callable[[Point], float | None]]:
     """The instances that support a shape, their times on the simulated device, and their predicted times."""
-    listed = [own for own in case.candidates.values() if not unsupported_reason(own, case.problem)]
-    space = ListedSpace(listed)
+    space = ListedSpace([by_name(name) for name in case.candidates])
+    machine = case.target.machine((case.row.dtype, case.row.dtype))
+    assert machine is not None, "every known part multiplies what AITER has tuned on it"
     rng = random.Random(f"{seed} {case.row.key}")  # noqa: S311  # repeatable
     biases: dict[tuple[str, object], float] = {}
     found: dict[Point, tuple[float, float | None]] = {}
     for point in space:
         parameters = space.parameters(point) or {}
-        prediction = predict(None, parameters, case.problem, case.target)
-        time_us = prediction.formula_us or math.inf
+        instance = instance_of(parameters)
+        if instance is None:
+            continue
+        instance = replace(instance, preshuffled="bpreshuffle" in case.row.family)
+        formula_us = gemm_time(instance, estimated_figures(instance, case.sizes), case.sizes, machine).time_us
+        time_us = formula_us
         for name in BIASED:
             time_us *= math.exp(biases.setdefault((name, parameters.get(name)), rng.gauss(0, BIAS)))
-        found[point] = (time_us * math.exp(rng.gauss(0, NOISE)), prediction.formula_us)
+        found[point] = (time_us * math.exp(rng.gauss(0, NOISE)), formula_us)
     return space, lambda point: found[point][0], lambda point: found[point][1]
 
 
@@ -77,12 +87,19 @@ def main() -> int:
     parser.add_argument("--shapes", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
-    cases, left_out = cases_of(read_rows(files_of(options.files)))
+    left_out: Counter[str] = Counter()
+    cases = cases_of(read_rows(files_of(options.files), left_out))
     chosen = random.Random(0).sample(cases, min(options.shapes, len(cases)))  # noqa: S311  # repeatable
     print(f"{len(chosen)} of {len(cases)} rows; left out: {dict(left_out)}")
     failed = False
-    for title, formulas in (("what is learned", False), ("formulas alone", True)):
-        places = [ranked(case, formulas=formulas).place + 1 for case in chosen]
+    design, every = design_of(cases), np.arange(len(cases))
+    mine = [cases.index(case) for case in chosen]
+    found = {
+        "what is learned without its N and K": held_out(design, every, folds(cases, lambda row: row.group), every),
+        "formulas alone": outcomes(design, every, None),
+    }
+    for title, judged in found.items():
+        places = [place + 1 for place in judged.places[mine].tolist()]
         print(f"AITER's winner is measured by {title} after", summary(places))
         failed |= statistics.median(places) > 8
     for strategy in ("prior", "local", "random"):

@@ -27,6 +27,7 @@ from benchmarks.predictions import Line, efficiency, sharpness_of, shipped
 from ckwatch.checks.aiter_instances import LISTS
 from ckwatch.checks.supported_shapes import unsupported_reason
 from ckwatch.cli.imports.kernel_texts import kernel_text
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.prediction.learned import read_family
@@ -65,7 +66,13 @@ def as_rank_sees(folder: Path, row: Row) -> tuple[KernelProblem, Mapping[str, Pa
     if family.scale_blocks:
         table |= {f"scale_{side}": {**table[f"scale_{side}"], "block": block} for side, block in BLOCKS.items()}
     batched = table["kind"] == "batched_gemm"
-    shape = {"name": "s", **({"B": row.batch} if batched else {}), "M": row.m, "N": row.n, "K": row.k}
+    shape: dict[str, int | str] = {
+        "name": "s",
+        **({"B": row.batch} if batched else {}),
+        "M": row.m,
+        "N": row.n,
+        "K": row.k,
+    }
     parameters = by_name(row.winner)
     text = kernel_text("", family.template, table_text({**table, **({} if batched else {"split_k": True})}), [shape],
                        {"any": parameters}, ())  # fmt: skip
@@ -90,6 +97,19 @@ def test_products_are_seen_as_rank_sees_them(tmp_path: Path) -> None:
             case.candidates[case.row.winner],
         )
         assert bool(unsupported_reason(parameters, problem)) == is_refused(found.instance, found.sizes)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEAD + ROWS["a8w8_rowwise, MI355X, i8"].replace(",64,", ",many,") + "_intrawave_v3,10.5\n", "line 2: invalid"),
+        ("instance,us\nx,1\n", "no column 'gfx'"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "winners.csv").write_text(text)
+    with pytest.raises(CkwatchError, match=message):
+        read_rows([tmp_path / "winners.csv"], Counter())
 
 
 EXPERTS = """template = "ck/moe_gemm.hip.j2"

@@ -162,7 +162,7 @@ def test_prediction_and_measurement_stand_together() -> None:
     assert "  predicted for MI300X, not measured\n" in found
     assert (
         "    4096, cold     roofline 105.1 µs  at best 124.8 µs (1101 TFLOP/s)  predicted 131.7 µs (1044 TFLOP/s)"
-        "  limited by main loop  measured 263.3 µs on hip:0 (2.00 × predicted)\n"
+        "  no record  limited by main loop  measured 263.3 µs on hip:0 (2.00 × predicted)\n"
         "      the main loop keeps the matrix units 95 % busy\n      wave quantization: 1024 workgroups"
     ) in found
     assert "      the parameters do not say the tile" in found

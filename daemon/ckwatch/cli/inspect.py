@@ -119,6 +119,7 @@ def _shape_cells(each: ShapePrediction) -> list[str]:
         "" if found.roofline_us is None else f"roofline {time_of(found.roofline_us)}",
         "" if found.bound_us is None else f"at best {with_rate(found.bound_us, found.bound_tflops)}",
         "" if found.time_us is None else f"predicted {with_rate(found.time_us, found.tflops)}",
+        "" if found.time_us is None else _interval(found),
         "" if found.limited_by is None else f"limited by {found.limited_by}",
         measured,
     ]

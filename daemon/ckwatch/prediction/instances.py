@@ -77,7 +77,7 @@ class GemmInstance:
         """Bytes that a workgroup writes to the LDS in one round."""
         return self.loaded_bytes(x_bytes, 0.0 if self.preshuffled else w_bytes)
 
-    def read_bytes(self, x_bytes: float, w_bytes: float) -> float:
+    def fetched_bytes(self, x_bytes: float, w_bytes: float) -> float:
         """Bytes that its waves read from the LDS in one round."""
         w = 0.0 if self.preshuffled else self.waves_m * self.tile.n * w_bytes
         return (self.waves_n * self.tile.m * x_bytes + w) * self.tile.k

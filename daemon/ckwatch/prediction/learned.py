@@ -1,4 +1,4 @@
-"""What public measurements add to the predicted time of a product of matrices: a factor, intervals and records.
+"""A factor, intervals and records: what public measurements add to the predicted time of a product of matrices.
 
 A *family* is one of AITER's lists of instances (`a8w8_rowwise`) or a stage of its mixture of experts. A *slice* of its
 measurements is the family on one part with operands of one dtype: `a8w8_rowwise, MI355X, i8`. The learned part is
@@ -104,7 +104,7 @@ class MeasuredPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearby:
-    """What measurements say about sizes: for each of `SHARE_WIDTHS` the weights of winners by `instance_key`, by what
+    """Evidence about sizes: for each of `SHARE_WIDTHS` the weights of winners by `instance_key`, by what
     factor (its log) the time is off, and how much evidence that is."""
 
     winners: tuple[Mapping[str, float], ...]
@@ -134,7 +134,7 @@ class Correction:
         return total + self.instances.get(instance_key(instance), 0.0)
 
     def nearby(self, sizes: GemmSizes, slice_: str, arch: str) -> Nearby:
-        """What measurements say about sizes; kept, as all instances of a kernel ask for it."""
+        """Return the evidence about sizes; kept, as all instances of a kernel ask for it."""
         key = (point_of(sizes), slice_, arch)
         if key not in self._nearby:
             if len(self._nearby) >= KEPT:
@@ -187,7 +187,8 @@ def _product(one: float, other: float) -> float:
 
 
 def point_of(sizes: GemmSizes) -> Point:
-    """Where sizes are among others: log₂ of M (of experts: of the tokens), N, K, and of slices · matrices · experts."""
+    """Return the place of sizes among others: log₂ of M (of experts: of the tokens), N, K, and of slices · matrices ·
+    experts."""
     routing = sizes.routing
     m, experts = (sizes.m, 1) if routing is None else (routing.tokens, routing.experts)
     return log2(m), log2(sizes.n), log2(sizes.k), log2(sizes.slices * sizes.matrices * experts)

@@ -30,7 +30,7 @@ from statistics import fmean, median
 from ckwatch.checks.supported_shapes import named_as_ck, slices_of, unsupported_reason
 from ckwatch.checks.supported_shapes.universal_gemm import gemm_case
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, OccupancyLimit, main_kernel
-from ckwatch.model.contractions import Axes
+from ckwatch.model.contractions import Axes, MatrixView
 from ckwatch.model.gpu_specs import AMD_GPUS, DeviceFacts, GpuSpecs, specs_of
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
 from ckwatch.model.kernels import ParameterValue
@@ -383,17 +383,8 @@ def gemm_sizes(
     if gemm is None or grid is None:
         return None
     x, w, y = (DTYPES[problem.buffer(view.buffer).dtype] for view in (gemm.x, gemm.w, gemm.y))
-    scales: dict[str, float] = {}
-    depth = 0
-    for name, view, depth_axes in (
-        ("x_scale_bytes", gemm.x_scale, gemm.x_scale and gemm.x_scale.columns),
-        ("w_scale_bytes", gemm.w_scale, gemm.w_scale and gemm.w_scale.rows),
-    ):
-        if view is None or depth_axes is None:
-            continue
-        depth = max(depth, _repeated(depth_axes))
-        elements = _repeated(view.rows) * _repeated(view.columns)
-        scales[name] = DTYPES[problem.buffer(view.buffer).dtype].size_bytes / elements
+    x_scale, w_scale = gemm.x_scale, gemm.w_scale
+    depth = max(_repeated(x_scale.columns) if x_scale else 0, _repeated(w_scale.rows) if w_scale else 0)
     sizes = GemmSizes(
         m=grid.m,
         n=grid.n,
@@ -406,7 +397,8 @@ def gemm_sizes(
         scale_depth=depth,
         # matrix instructions of CDNA4 apply scales of 32 elements themselves
         vector_scaled=depth > 0 and depth != MICROSCALED,
-        **scales,
+        x_scale_bytes=_scale_bytes(x_scale, problem),
+        w_scale_bytes=_scale_bytes(w_scale, problem),
     )
     return sizes, (x.name, w.name)
 
@@ -435,6 +427,14 @@ def expert_sizes(problem: KernelProblem) -> tuple[GemmSizes, tuple[str, str]] | 
 
 MICROSCALED = 32
 """Elements along K for which a scale of the MX formats counts (OCP Microscaling Formats, 2023)."""
+
+
+def _scale_bytes(view: MatrixView | None, problem: KernelProblem) -> float:
+    """Bytes of scales for an element of the operand."""
+    if view is None:
+        return 0.0
+    elements = _repeated(view.rows) * _repeated(view.columns)
+    return DTYPES[problem.buffer(view.buffer).dtype].size_bytes / elements
 
 
 def _repeated(axes: Axes) -> int:

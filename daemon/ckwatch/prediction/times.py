@@ -219,7 +219,7 @@ def gemm_time(instance: GemmInstance, figures: KernelFigures, sizes: GemmSizes, 
     turns = -(-workgroups // (units * together))
 
     written = instance.staged_bytes(sizes.x_bytes, sizes.w_bytes)
-    read = instance.read_bytes(sizes.x_bytes, sizes.w_bytes)
+    read = instance.fetched_bytes(sizes.x_bytes, sizes.w_bytes)
     shuffled = 2 * tile.m * tile.n * ACCUMULATOR_BYTES
     x_loaded, w_loaded = min(tile.m, sizes.m) * sizes.x_bytes * tile.k, min(tile.n, sizes.n) * sizes.w_bytes * tile.k
     loaded = x_loaded + w_loaded * (instance.waves_m if instance.preshuffled else 1)
