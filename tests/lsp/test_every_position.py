@@ -135,7 +135,8 @@ class Asker:
                 )
                 known = {
                     "text_document": types.TextDocumentIdentifier(uri), "position": place, "positions": [place],
-                    "range": here, "context": context, "new_name": "b", "previous_result_id": None,
+                    "range": here, "ranges": [here], "ch": "\n", "context": context,
+                    "options": types.FormattingOptions(4, insert_spaces=True), "new_name": "b", "previous_result_id": None,
                 }  # fmt: skip
                 try:
                     await answer(SimpleNamespace(**{name: one for name, one in known.items() if name in fields}))

@@ -52,7 +52,7 @@ REFIT = 1.15
 
 @dataclass(frozen=True, slots=True)
 class LocalSettings:
-    """What `local_search` could do otherwise; `python -m benchmarks.search --cross-validate` compares them.
+    """Settings of `local_search`; `python -m benchmarks.search --cross-validate` compares them.
 
     `first_points` are evaluated before a model is fitted; `near_best` points have their neighbours in the pool;
     `bounds` are taken in turn: the expected improvement (None), and the lower confidence bounds of so many deviations.

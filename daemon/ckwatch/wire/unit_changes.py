@@ -131,7 +131,7 @@ class TimedChange(Value):
 
 
 class TimedChanges(Value):
-    """What a device says of both states. `failure`: the new state does not do there what it did before, in a sentence;
+    """Timings of both states on a device. `failure`: the new state does not do there what it did before, in a sentence;
     `why_not`: why there are no `timings`, or not of all shapes."""
 
     timings: tuple[TimedChange, ...] = ()

@@ -21,7 +21,7 @@ from ckwatch_lsp.figures.labels import change_cell, state_words, unit_label
 _SPECIAL = re.compile(
     r"[\\`*|]|<(?=[A-Za-z/!?])|~(?=~)|(?<!\w)_|_(?!\w)|\](?=[(\[:])|^(?:[#>+-]|\d+[.)])(?=\s)", re.MULTILINE
 )
-"""What would be markup: not the underscores within a name."""
+"""Text that would be markup: not the underscores within a name."""
 
 
 @dataclass(frozen=True, slots=True)

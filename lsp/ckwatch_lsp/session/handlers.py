@@ -99,7 +99,7 @@ async def _calls(answers: _Answers) -> list[types.CallHierarchyItem] | None:
 
 
 async def _rename(answers: _Answers) -> types.WorkspaceEdit | None:
-    """Where there is none the user is told so, but for files that are not a workspace's."""
+    """Find the edits; without any the user is told so, but for files that are not a workspace's."""
     found: types.WorkspaceEdit | None = await _first(answers)
     if not found and answers.document.kind in WORKSPACE_KINDS and answers.session.folder_for(answers.document):
         raise RequestFailedError.of_error(RefusedError("there is nothing here that can be renamed"))

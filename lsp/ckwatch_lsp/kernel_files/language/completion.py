@@ -203,7 +203,7 @@ def ranked_values(values: Sequence[ParameterValue]) -> list[ParameterValue]:
 
 
 def ghost_text(document: KernelFileText, position: Position, values: Sequence[ParameterValue]) -> str | None:
-    """What is to be shown behind a cursor at the end of a line: the rest of the first accepted value that begins with
+    """Find the text to show behind a cursor at the end of a line: the rest of the first accepted value that begins with
     what is there, quotes included."""
     spot = cursor_context(document.toml, position)
     line = document.toml.line_of(document.toml.offset(position))

@@ -1,4 +1,4 @@
-"""Where Python functions that kernel files name as references take parameters of instances. Nothing is executed."""
+"""Places at which Python functions that kernel files name as references take parameters. Nothing is executed."""
 
 from __future__ import annotations
 
