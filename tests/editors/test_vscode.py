@@ -157,7 +157,7 @@ def test_figures_lenses_and_hover_at_an_instance(page: Page, workspace: Path, sh
     page.wait(f"{EDITOR} .view-line", "MFMA 92 %")
     page.wait(f"{STATUS} .codicon-check")
     assert not [line for line in page.texts(f"{EDITOR} .view-line") if line.endswith("…")], "hints are cut off"
-    for title in ("run", "source", "ISA"):
+    for title in ("verif", "source", "ISA"):
         page.wait(f"{EDITOR} .codelens-decoration a", title)
     page.press("Control+k", "Control+i")
     page.wait(".monaco-hover", "waves per SIMD")

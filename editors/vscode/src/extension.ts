@@ -3,6 +3,7 @@
 import { window, type ExtensionContext } from "vscode";
 import { showCodeObjects } from "./codeObjects";
 import { registerCommands } from "./commands";
+import { Cursor } from "./cursor";
 import { Headers } from "./headers";
 import { Heat } from "./heat";
 import { recogniseIncludedTemplates } from "./includedTemplates";
@@ -29,6 +30,7 @@ export function activate(context: ExtensionContext): void {
     new LinkedViews(server),
     new Headers(server),
     new Heat(server),
+    new Cursor(server),
     recogniseIncludedTemplates(),
     ...showCodeObjects(server),
     ...registerCommands(server),

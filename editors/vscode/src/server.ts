@@ -120,6 +120,13 @@ export class Server implements Disposable {
     return this.client.sendRequest(method, params);
   }
 
+  /** A notification of ckwatch's own, to a server that runs. */
+  notify(method: string, params: object): void {
+    if (this.client?.isRunning() === true) {
+      void this.client.sendNotification(method, params);
+    }
+  }
+
   /** More documents that the server answers in, until it stops. */
   serve(selector: DocumentSelector): void {
     this.client?.serve(selector);
