@@ -102,11 +102,16 @@ class Page:
         self.wait(f"{EDITOR} .monaco-editor.focused[data-uri*='{quote(name)}']")
 
     def open_file(self, name: str) -> None:
-        """Through Quick Open; the file's editor has the focus afterwards."""
-        self.press("Control+p")
-        self.wait(".quick-input-widget input")
-        self.type(name)
-        self.wait(".quick-input-list .monaco-list-row.focused", Path(name).name)
+        """Through Quick Open; the file's editor has the focus afterwards. Its list is as old as the moment at which it
+        was opened: a file that has just been written may not be in it, and it is opened again."""
+        while True:
+            self.press("Control+p")
+            self.wait(".quick-input-widget input")
+            self.type(name)
+            if self.comes(".quick-input-list .monaco-list-row.focused", Path(name).name, within_s=20):
+                break
+            self.press("Escape")
+            self.wait(".quick-input-widget", state="hidden")
         self.press("Enter")
         self.wait(".quick-input-widget", state="hidden")
         self.wait_for_editor(Path(name).name)
