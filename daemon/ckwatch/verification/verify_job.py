@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -91,6 +91,7 @@ _REFERENCE_MACS = 1 << 40
 COUNTED_ELEMENTS = 1 << 18
 """Of each input of a counted launch; those behind them repeat them. Their values seldom matter to what is counted."""
 
+THREADS = "CKWATCH_EMULATOR_THREADS"
 LEAST_REPEATED = 0.75
 """Of the instructions of a launch that must be executed again on the same inputs."""
 
@@ -131,6 +132,21 @@ def _verify_each(verifier: _Verifier, job: VerifyJob, progress: Progress) -> boo
                 progress.tell(TrialVerified(number=left, problem=problem))
             return False
     return True
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Launches execute the same instructions each time: how long a workgroup waits for another does not depend on what
+    else the machine does."""
+    before = os.environ.get(THREADS)
+    os.environ[THREADS] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[THREADS]
+        else:
+            os.environ[THREADS] = before
 
 
 @dataclass(slots=True)
@@ -195,6 +211,7 @@ class _Verifier:
         self._samples: dict[str, int] = {}
         self._places_left = MOST_PLACES
         self._executed: dict[str, int] = {}
+        self._counted = {name for trial in job.trials if trial.again for name in (trial.name, trial.again)}
         self._kept_memory: dict[tuple[str, str, int], int] = {}
 
     def close(self) -> None:
@@ -226,7 +243,8 @@ class _Verifier:
                 (),
                 mistake,
             )
-        done = self._launch(trial, function, inputs)
+        with _one_thread() if trial.name in self._counted else nullcontext():
+            done = self._launch(trial, function, inputs)
         if spots_of(done.findings) and (found := self._undeclared(trial, function, inputs, done)) is not None:
             trial, inputs, done = found
         problem, wrong = self._judged(trial, inputs, done)
@@ -252,7 +270,8 @@ class _Verifier:
         before = self._executed.get(trial.again, 0)
         if not trial.again or done.executed >= LEAST_REPEATED * before:
             return ""
-        executed = self._launched(trial, function, inputs, _How()).executed
+        with _one_thread():
+            executed = self._launched(trial, function, inputs, _How()).executed
         if executed >= LEAST_REPEATED * before:
             return ""
         return (
