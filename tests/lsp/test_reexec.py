@@ -44,15 +44,17 @@ def arguments(process: int) -> list[str]:
 
 
 def daemons(root: Path) -> list[int]:
-    found = []
+    """Those of a workspace, without the child that one of them is about to turn into a program."""
+    found: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
             words = arguments(int(path.name))
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
         if "ckwatch.server" in words and str(root) in words:
-            found.append(int(path.name))
-    return found
+            found[int(path.name)] = parent
+    return [process for process, parent in found.items() if parent not in found]
 
 
 async def upgraded(made: Editor, file: Path, text: str) -> None:

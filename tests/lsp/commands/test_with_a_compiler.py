@@ -72,7 +72,7 @@ async def test_a_unit_is_built_and_timed(root: Path) -> None:
         assert (found["timed"], found["failed"], found["skipped"], found["cancelled"]) == (2, 0, {}, False)
         shown = await after(made, HINTS, lambda: hints(made, kernel), lambda found: FIGURES.fullmatch(found[LINE]))
         assert shown.keys() == {LINE}
-        offered = [(LINE, title) for title in ("run", "set baseline", "compare", "source")]
+        offered = [(0, "run all"), *((LINE, title) for title in ("run", "set baseline", "compare", "source"))]
         await after(made, LENSES, lambda: lenses(made, kernel), lambda found: found == offered)
         assert ("Timing k/one", ["report", "end"]) in [
             (title, sorted({*kinds} - {"begin"}, reverse=True)) for title, kinds in progress(made)
@@ -143,7 +143,7 @@ async def test_a_kernel_is_tuned_and_its_winner_written_down(root: Path) -> None
     async with editor(root, settings={"buildFirst": "none"}) as made:
         await made.open(kernel)
         await made.heard_of(STATUS, lambda params: params["quiescent"] and params["health"] == "ok")
-        assert await lenses(made, kernel) == [(LINE, "tune")]
+        assert await lenses(made, kernel) == [(0, "tune")]
         made.choices.append(WRITE)
         found = await made.command("ckwatch.tune", uri=kernel.as_uri())
         assert {shape: best["instance"] for shape, best in found["best"].items()} == {"small": "s_1", "odd": "s_1"}
@@ -162,7 +162,7 @@ async def test_a_tuning_run_that_is_cancelled_in_the_editor(root: Path) -> None:
     async with editor(root, settings={"buildFirst": "none"}) as made:
         await made.open(kernel)
         await units(made, lambda found: [each["phase"] for each in found] == ["idle", "idle"])
-        assert (LINE, "tune") in await lenses(made, kernel)
+        assert (0, "tune") in await lenses(made, kernel)
         about = {"command": "ckwatch.tune", "arguments": [{"uri": kernel.as_uri()}]}
         number = await made.ask("workspace/executeCommand", about)
         begun = await made.heard_of("$/progress", lambda params: params["value"].get("title") == "Tuning k")
