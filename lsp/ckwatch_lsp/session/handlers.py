@@ -56,13 +56,17 @@ async def _joined(answers: _Answers) -> list[Any] | None:
 
 
 async def _actions(answers: _Answers) -> list[types.CodeAction] | None:
-    """One of those that make the same edit, and one that is preferred."""
+    """One of those that make the same edit, by the title of the last, which knows what is edited: `Set K to 2` for
+    `Replace '3' by '2'`; and one that is preferred."""
     found: list[types.CodeAction] = []
     for one in await _joined(answers) or ():
-        if one.edit is None or all(one.edit != known.edit for known in found):
-            if any(known.is_preferred for known in found):
-                one.is_preferred = None
-            found.append(one)
+        same = next((known for known in found if one.edit is not None and known.edit == one.edit), None)
+        if same is not None:
+            same.title = one.title
+            continue
+        if any(known.is_preferred for known in found):
+            one.is_preferred = None
+        found.append(one)
     return found or None
 
 
