@@ -62,7 +62,8 @@ def test_a_planted_error_is_at_its_place_and_goes_and_figures_come(kernel: Helix
     lines = kernel.terminal.wait_for(ERROR).splitlines()
     wrong = next(number for number, line in enumerate(lines) if "MXdlPerWave = 3" in line)
     assert lines[wrong].startswith("●")
-    assert "MPerBlock % (MPerXdl * MXdlPerWave) == 0" in lines[wrong + 1]
+    assert "A wave computes MPerXDL * MXdlPerWave rows" in lines[wrong + 1]
+    assert any("MPerBlock % (MPerXdl * MXdlPerWave) == 0" in line for line in lines[wrong + 2 : wrong + 5])
     assert lines[wrong + 1].index("└") == lines[wrong].index("3", lines[wrong].index("="))
     kernel.terminal.type("u")
     kernel.terminal.wait_for(ERROR, absent=True)
