@@ -96,7 +96,8 @@ async def run(options: argparse.Namespace) -> int:
         raise CkwatchError(f"'{kernel.name}' has no times to choose by", hint)
     sizes_of = {name: known.sizes_of(name) for name in known.times}
     found = await to_thread.run_sync(dispatcher, known.times, sizes_of, known.weights, options.tolerance)
-    written = await to_thread.run_sync(_write, options, known, found)
+    summary = _summary(known, found)
+    written = await to_thread.run_sync(_write, options, known, found, summary)
     if output.json:
         output.answer(
             kernel=kernel.name, arch=arch, source=known.where, instances=found.instances,
@@ -106,7 +107,7 @@ async def run(options: argparse.Namespace) -> int:
         return 0
     for path in written:
         output.text(f"wrote {path}")
-    for line in _summary(known, found).splitlines():
+    for line in summary.splitlines():
         output.text(line)
     return 0
 
@@ -161,7 +162,7 @@ def _predicted(
 
 def _summary(known: ShapeTimes, found: Dispatcher) -> str:
     least = "the fewest" if found.is_smallest else "few"
-    measured = len(known.times) - sum(not own for own in known.times.values())
+    measured = sum(map(bool, known.times.values()))
     scope = f"within {found.tolerance:.0%} of the best on {count(measured, 'shape')}"
     lines = [
         f"{known.kernel.name}@{known.arch}: {least} instances {scope}, times {known.where}",
@@ -180,9 +181,9 @@ def _summary(known: ShapeTimes, found: Dispatcher) -> str:
     return "\n".join(lines)
 
 
-def _write(options: argparse.Namespace, known: ShapeTimes, found: Dispatcher) -> list[str]:
+def _write(options: argparse.Namespace, known: ShapeTimes, found: Dispatcher, summary: str) -> list[str]:
     """Write the files that are asked for; their paths."""
-    about = f"Chooses an instance of {known.kernel.name} by size; written by ckwatch.\n\n{_summary(known, found)}"
+    about = f"Chooses an instance of {known.kernel.name} by size; written by ckwatch.\n\n{summary}"
     texts: list[tuple[Path, str]] = []
     for path in options.out:
         text = python_text(found, about) if path.suffix == ".py" else cpp_text(found, known.kernel.name, about)
@@ -208,12 +209,12 @@ def _aiter_text(known: ShapeTimes, found: Dispatcher) -> str:
     writer = csv.DictWriter(text, AITER_COLUMNS, lineterminator="\n")
     writer.writeheader()
     part = target_of(known.arch)
+    units = None if part is None else part.part.compute_units
     for shape, instance, time_us in _choices(known, found):
         name = aiter_name(parameters[instance])
         if name is None:
             raise CkwatchError(f"AITER has no name for '{instance}'", f"it names instances of {', '.join(LISTS)}")
         problem = problem_of(known.kernel.operation, shape, known.arch)
-        units = None if part is None else part.part.compute_units
         writer.writerow(aiter_row(name, known.arch, units, shape, problem, time_us))
     return text.getvalue()
 

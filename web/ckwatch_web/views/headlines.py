@@ -7,8 +7,8 @@ from there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlencode
 
 from ckwatch.model.amounts import change, count, time_of
@@ -45,9 +45,12 @@ def _address(view: str, **query: str) -> str:
     return f"/{view}?{urlencode(query)}"
 
 
-def _some(lines: list[Headline], rest: Callable[[int], Headline]) -> list[Headline]:
-    """The first of a kind, and how many more there are."""
-    return lines if len(lines) <= MOST else [*lines[: MOST - 1], rest(len(lines) - MOST + 1)]
+def _some(lines: list[Headline], noun: str, text: str, address: str = "") -> list[Headline]:
+    """The first of a kind, and how many more there are, in place of the braces in `text`."""
+    if len(lines) <= MOST:
+        return lines
+    rest = text.format(count(len(lines) - MOST + 1, noun))
+    return [*lines[: MOST - 1], Headline(kind=lines[0].kind, text=rest, address=address)]
 
 
 def _broken(rows: Sequence[UnitRow], diagnostics: Sequence[Diagnostic]) -> Iterator[Headline]:
@@ -68,7 +71,7 @@ def _broken(rows: Sequence[UnitRow], diagnostics: Sequence[Diagnostic]) -> Itera
         number = f"{len(some)} of {count(of_kernel[kernel], 'unit')}"
         said = "" if first is None else f": {first.message.splitlines()[0]}"
         lines.append(Headline(kind="broken", text=f"{kernel}: {number} failed{said}", address="#messages"))
-    yield from _some(lines, lambda left: Headline(kind="broken", text=f"units of {count(left, 'more kernel')} failed"))
+    yield from _some(lines, "more kernel", "units of {} failed")
     wrong = [row for row in rows if row.verification_outcome == VerificationOutcome.FAILED and row.verification_fresh]
     lines = [
         Headline(kind="broken", text=f"{row.id}: {row.verification}", address=_address("verification", unit=row.id))
@@ -84,37 +87,31 @@ def _broken(rows: Sequence[UnitRow], diagnostics: Sequence[Diagnostic]) -> Itera
         for timing in row.timings
         if timing.failure and timing.standing == "fresh"
     ]
-    yield from _some(lines, lambda left: Headline(kind="broken", text=f"{count(left, 'more result')} wrong or missing"))
+    yield from _some(lines, "more result", "{} wrong or missing")
 
 
 def _changed(rows: Sequence[UnitRow], now: float) -> Iterator[Headline]:
-    slower: list[tuple[float, Headline]] = []
-    faster: list[tuple[float, Headline]] = []
-    for row in rows:
-        for timing in row.timings:
-            if not timing.is_time:
-                continue
-            for verdict, ratio, against in _verdicts(timing, now):
-                text = (
-                    f"{row.id} on {timing.shape}, {timing.cache}: {time_of(timing.median_us)}, "
-                    f"{change(ratio)} against {against}"
-                )
-                line = Headline(
-                    kind="slower" if verdict == "SLOW" else "faster",
-                    text=text,
-                    address=_address("history", unit=row.id, shape=timing.shape),
-                )
-                (slower if verdict == "SLOW" else faster).append((ratio, line))
-    slower.sort(key=lambda one: -one[0])
-    faster.sort(key=lambda one: one[0])
-    yield from _some(
-        [line for _, line in slower],
-        lambda left: Headline(kind="slower", text=f"{count(left, 'more timing')} slower", address="/heat-map"),
-    )
-    yield from _some(
-        [line for _, line in faster],
-        lambda left: Headline(kind="faster", text=f"{count(left, 'more timing')} faster", address="/heat-map"),
-    )
+    """The largest changes first, slower before faster."""
+    kinds: tuple[tuple[Literal["slower", "faster"], str, int], ...] = (("slower", "SLOW", -1), ("faster", "FAST", 1))
+    found = [
+        (verdict, ratio, against, row, timing)
+        for row in rows
+        for timing in row.timings
+        if timing.is_time
+        for verdict, ratio, against in _verdicts(timing, now)
+    ]
+    for kind, name, sign in kinds:
+        lines = [
+            Headline(
+                kind=kind,
+                text=f"{row.id} on {timing.shape}, {timing.cache}: {time_of(timing.median_us)}, "
+                f"{change(ratio)} against {against}",
+                address=_address("history", unit=row.id, shape=timing.shape),
+            )
+            for verdict, ratio, against, row, timing in sorted(found, key=lambda one: sign * one[1])
+            if verdict == name
+        ]
+        yield from _some(lines, "more timing", f"{{}} {kind}", "/heat-map")
 
 
 def _verdicts(timing: TimingRow, now: float) -> Iterator[tuple[str, float, str]]:
@@ -147,9 +144,7 @@ def _best(rows: Sequence[UnitRow]) -> Iterator[Headline]:
         if (kernel, name, shape) in stale:
             text += "; that was an earlier artifact"
         lines.append(Headline(kind="best", text=text, address=_address("heat-map", kernel=kernel)))
-    yield from _some(
-        lines, lambda left: Headline(kind="best", text=f"{count(left, 'more kernel')} with times", address="/heat-map")
-    )
+    yield from _some(lines, "more kernel", "{} with times", "/heat-map")
 
 
 def _running(rows: Sequence[UnitRow]) -> Iterator[Headline]:

@@ -1,6 +1,6 @@
 """Shapes of GEMMs from logs and traces, with how often each was called.
 
-What is read, told apart by its content:
+The content says which of these a file is:
 
 - a trace of PyTorch's profiler (`record_shapes=True`, `export_chrome_trace`): the sizes of `aten::mm`, `addmm`, `bmm`,
   `baddbmm`, `_scaled_mm` and `_int_mm`, by which linear layers and products end;
@@ -141,7 +141,7 @@ def _csv_rows(text: str, path: str) -> Iterator[tuple[tuple[int, ...], int]]:
         raise CkwatchError(
             f"{path}:1: no column {', '.join(missing)}", "a log has columns M, N, K, or is a trace: see docs/tuning.md"
         )
-    wanted = {**{size: columns[size] for size in SIZES if size in columns}}
+    wanted = {size: columns[size] for size in SIZES if size in columns}
     wanted |= {name: columns[name.upper()] for name in COUNT if name.upper() in columns}
     for row in reader:
         yield _row({name: row[column] for name, column in wanted.items()}, f"{path}:{reader.line_num}")
