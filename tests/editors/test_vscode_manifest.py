@@ -50,6 +50,16 @@ def test_every_command_of_the_server_that_a_user_may_want_is_in_the_palette() ->
     assert of_server - offered == {"ckwatch.document", "ckwatch.toGenerated", "ckwatch.toTemplate", "ckwatch.units"}
 
 
+def test_every_command_of_the_palette_is_registered() -> None:
+    contract = (EXTENSION / "src/contract.ts").read_text()
+    registered = {
+        name
+        for which in ("SERVER_COMMANDS", "EDITOR_COMMANDS")
+        for name in re.findall(r"ckwatch\.\w+", contract.split(f"{which} = [")[1].split("]")[0])
+    }
+    assert registered == {each["command"] for each in MANIFEST["contributes"]["commands"]}
+
+
 def test_the_pictures_of_the_page_are_there_and_packed_into_it() -> None:
     """A page shows no files of its package: the build puts them into the text."""
     pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", (EXTENSION / "README.md").read_text())

@@ -24,6 +24,7 @@ export const SERVER_COMMANDS = [
   "ckwatch.run",
   "ckwatch.build",
   "ckwatch.verify",
+  "ckwatch.rank",
   "ckwatch.tune",
   "ckwatch.cancel",
   "ckwatch.setBaseline",
