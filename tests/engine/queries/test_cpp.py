@@ -259,7 +259,8 @@ async def test_another_compiler_has_another_clangd(bench: CppBench) -> None:
         assert len(bench.clangd.pids) == 2
         while len(bench.clangd.alive) > 1:  # noqa: ASYNC110  # a process ends
             await anyio.sleep(0.01)
-        assert (await daemon.statuses.status()).warnings == {}
+        warnings = (await daemon.statuses.status()).warnings
+        assert not [topic for topic in warnings if topic.startswith("clangd")]
         daemon.cpp._tools.compiler = None
         with pytest.raises(ToolchainError):
             await hover(daemon, bench.template, 0, 5, unit="k/two")
@@ -269,10 +270,9 @@ async def test_its_death_is_a_warning(bench: CppBench) -> None:
     bench.clangd.will("crash", HOVER, "once")
     async with bench.asked() as daemon, following(daemon) as follower:
         assert said(await hover(daemon, bench.template, 0, 5)) == "Type: `tile`"
-        await follower.until(lambda seen: bool(seen.workspace.warnings))
-        assert follower.workspace.warnings == {
-            "clangd for gfx942": "clangd was ended by SIGSEGV; answers about C++ come again when it has been restarted"
-        }
+        await follower.until(lambda seen: "clangd for gfx942" in seen.workspace.warnings)
+        warning = follower.workspace.warnings["clangd for gfx942"]
+        assert warning == "clangd was ended by SIGSEGV; answers about C++ come again when it has been restarted"
 
 
 async def test_other_instances(bench: CppBench) -> None:
