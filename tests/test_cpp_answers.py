@@ -9,6 +9,7 @@ import pytest
 
 from ckwatch.cpp.places import range_from
 from ckwatch.wire.cpp import CppAnswer, CppQuestion
+from ckwatch.wire.encoding import adapter
 from helpers.cpp_answers import Judging, Row, cursors, line_of, says, tables
 
 TEXT = "int größe = 1; /* 🚀 */ int b = größe;\nint c = größe + b;\n"
@@ -92,7 +93,7 @@ WRONG: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 def judged(row: dict[str, Any], answer: dict[str, Any]) -> list[str]:
     values = {"name": "row", "ask": "hover", "file": "t.cpp.j2", **row}
-    return Judging(Row.model_validate(values), CppAnswer.model_validate(answer), PATH, lambda _: TEXT).judge()
+    return Judging(Row.model_validate(values), adapter(CppAnswer).validate_python(answer), PATH, lambda _: TEXT).judge()
 
 
 @pytest.mark.parametrize(("row", "answer"), RIGHT)

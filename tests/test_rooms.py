@@ -173,13 +173,13 @@ def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
 
 
 def test_only_the_wire_defines_what_crosses_the_socket() -> None:
-    """`ckwatch.wire.schema.Value` is the base of it all."""
+    """`ckwatch.wire.values.Value` is the base of it all."""
     wrong = [
         f"{module}: {node.name}"
         for module, tree in modules().items()
         if room(module) != "wire"
         for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef) and any(ast.unparse(base) in ("Value", "schema.Value") for base in node.bases)
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(base) in ("Value", "values.Value") for base in node.bases)
     ]
     assert wrong == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,7 @@ def test_no_compiler(bench: Bench, capsys: Capture) -> None:
 
 def one_pass(**changes: object) -> PassTime:
     """A host pass."""
-    values = {
+    values: dict[str, Any] = {
         "side": "host", "name": "host pass", "seconds": 2.0, "stages": {"parsing": 1.5, "optimizer": 0.25, "other": 0.1},
         "templates": (), "template_count": 0, "instantiation_count": 0,
     }  # fmt: skip

@@ -35,6 +35,7 @@ from ckwatch.prediction.predict import (
 )
 from ckwatch.prediction.ranking import RankingCandidate, rank
 from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking, ShapePrediction
+from ckwatch.wire.encoding import adapter
 from fakes.fake_engine import unit_of
 from helpers.kernel_reports import TILE_128, kernel, loop, problem, report
 
@@ -52,7 +53,8 @@ def predicted(found: CodeObjectReport) -> Prediction:
 
 
 def analysis(found: CodeObjectReport, **more: Any) -> Analysis:
-    return Analysis(**{"unit": UNIT, "artifact_key": "", "fresh": True, "report": found} | more)
+    values: dict[str, Any] = {"unit": UNIT, "artifact_key": "", "fresh": True, "report": found}
+    return Analysis(**values | more)
 
 
 def values(printed: object) -> dict[str, Any]:
@@ -267,7 +269,7 @@ def test_a_record_is_of_the_kernels_types_and_part(slices: Sequence[str], learne
         replace(row, prediction=replace(row.prediction, slice=name, learned=learned, formula_us=1.0))
         for row, name in zip(found.rows, slices, strict=False)
     ]
-    found = found.model_copy(update={"rows": tuple(rows)})
+    found = replace(found, rows=tuple(rows))
     lines = [line.strip() for line in text_of(rank_lines(found)).splitlines()]
     assert [line for line in lines if line.startswith(expected)], lines
     assert ("by formulas alone" in lines) is not learned
@@ -465,7 +467,7 @@ def test_instructions_as_json(client: FakeClient, capsys: pytest.CaptureFixture[
     assert client.run("inspect", UNIT_INSPECTING, "--isa", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found.pop("schema") == 1
-    assert Isa.model_validate(found) == LISTING
+    assert adapter(Isa).validate_python(found) == LISTING
 
 
 def test_no_calibration_without_timings(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,7 @@ def skipped(text: str, unit: str = A, shape: str | None = "small") -> BenchLine:
 
 
 def known(record: TimingRecord) -> BenchLine:
-    return lines_of(record)[0].model_copy(update={"known": True})
+    return replace(lines_of(record)[0], known=True)
 
 
 # bench

@@ -11,7 +11,8 @@ from benches.client_bench import Bench
 from ckwatch.client import Client
 from ckwatch.client.overlays import ClientState, OverlayText, missing
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.messages import FocusRequest, OverlayRequest, UnsavedText, ViewRequest
+from ckwatch.wire.messages import UnsavedText
+from ckwatch.wire.requests import FocusRequest, OverlayRequest, ViewRequest
 from fakes.fake_engine import unit_of
 
 

@@ -139,4 +139,4 @@ def test_details() -> None:
     assert cold.readings[0] == {"clock_mhz": 800.0, "memory_clock_mhz": None, "power_w": None, "temperature_c": None}
     assert cold.versions == {"driver": "0"}
     assert cold.notes == ("a note: ü", "the device was throttled: power, heat")
-    assert TimingDetail.model_validate_json(cold.model_dump_json()) == cold
+    assert adapter(TimingDetail).validate_json(to_json(cold)) == cold

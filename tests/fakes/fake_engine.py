@@ -45,17 +45,14 @@ from ckwatch.wire.language import (
 )
 from ckwatch.wire.messages import (
     Artifact,
-    EditorRequest,
-    FocusRequest,
-    OverlayRequest,
     PlannedUnit,
     RenderedText,
     Run,
     TimeTrace,
     UnitDetail,
     UnsavedText,
-    ViewRequest,
 )
+from ckwatch.wire.requests import EditorRequest, FocusRequest, OverlayRequest, ViewRequest
 from ckwatch.wire.state import BuildLine, Change, File, Snapshot, Status, Unit, Workspace, WorkspaceDetail
 from ckwatch.wire.unit_changes import UpgradeLine
 from ckwatch.wire.verification import VerifyLine

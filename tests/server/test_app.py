@@ -25,13 +25,13 @@ from ckwatch.wire.cpp import CppAnswer, CppRequest
 from ckwatch.wire.encoding import adapter
 from ckwatch.wire.imported_timings import ImportedTiming, TimingsImport
 from ckwatch.wire.language import (
-    CANDIDATE_LIMIT,
     ParameterValue,
     TemplateDetail,
     TemplateName,
     Vocabulary,
 )
 from ckwatch.wire.messages import Artifact, PlannedUnit, Problem, RenderedText, Run, SlowAnswer, UnitDetail, UnsavedText
+from ckwatch.wire.schema import CANDIDATE_LIMIT
 from ckwatch.wire.state import File, Snapshot, Status, Unit, WorkspaceDetail
 from ckwatch.wire.verification import UnitVerification
 from fakes.fake_engine import HOVER, WORDS, FakeEngine, unit_of
@@ -180,7 +180,7 @@ async def test_answers_hold_what_the_engine_said(served: Served) -> None:
     units = TypeAdapter(list[Unit]).validate_json((await served.http.get("/units")).content)
     assert units == await engine.ask(UnitQuestions.units, patterns=None)
     assert (await served.http.get("/units?pattern=nothing")).json() == []
-    source = RenderedText.model_validate_json((await served.http.get(f"/units/{UNIT}/source")).content)
+    source = adapter(RenderedText).validate_json((await served.http.get(f"/units/{UNIT}/source")).content)
     assert source.text == "int a = 1; // ü\n"
     log = await served.http.get("/log")
     assert (log.text, log.headers["content-type"]) == ("a line\nund noch eine: ü\n", "text/plain; charset=utf-8")
@@ -252,14 +252,14 @@ async def test_what_a_user_did_wrong(
 ) -> None:
     served.engine.fault = error
     answer = await served.http.get(path)
-    assert (answer.status_code, Problem.model_validate_json(answer.content)) == (status, problem)
+    assert (answer.status_code, adapter(Problem).validate_json(answer.content)) == (status, problem)
 
 
 async def test_a_fault_of_ours_is_logged_and_not_shown(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     served.engine.fault = ZeroDivisionError("a secret")
     answer = await served.http.get("/snapshot?client=x")
     assert answer.status_code == 500
-    assert "internal error" in Problem.model_validate_json(answer.content).error
+    assert "internal error" in adapter(Problem).validate_json(answer.content).error
     assert "secret" not in answer.text
     assert "Traceback" in caplog.text
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
@@ -273,11 +273,11 @@ async def test_no_request_is_kept_waiting_by_another(served: Served) -> None:
 
 
 async def test_answers_are_the_wire_types(served: Served) -> None:
-    words = Vocabulary.model_validate_json((await served.http.get("/vocabulary")).content)
+    words = adapter(Vocabulary).validate_json((await served.http.get("/vocabulary")).content)
     assert words == WORDS
     names = TypeAdapter(list[TemplateName]).validate_json((await served.http.get("/templates?client=x")).content)
     assert names == [TemplateName(name="k.hip.j2", path="/w/templates/k.hip.j2")]
-    found = TemplateDetail.model_validate_json((await served.http.get("/template?name=k.hip.j2")).content)
+    found = adapter(TemplateDetail).validate_json((await served.http.get("/template?name=k.hip.j2")).content)
     assert [one.name for one in found.parameters] == ["Tile"]
     assert (await served.http.get("/template?path=/w/a%20b.j2")).json()["path"] == "/w/a b.j2"
     assert (await served.http.get("/readers?path=/w/k.j2&client=x")).json() == [UNIT]
@@ -361,7 +361,7 @@ async def test_bad_questions_about_cpp_never_reach_the_engine(served: Served, bo
 )
 async def test_questions_about_cpp(served: Served, body: dict[str, Any]) -> None:
     answer = await served.http.post("/cpp", json=body)
-    last = SlowAnswer[CppAnswer].model_validate_json(answer.text.splitlines()[-1])
+    last = adapter(SlowAnswer[CppAnswer]).validate_json(answer.text.splitlines()[-1])
     assert last.result is not None
     assert last.result.result == HOVER
     assert served.engine.of("ask_cpp") == [(CppRequest.model_validate(body),)]

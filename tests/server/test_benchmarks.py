@@ -7,13 +7,14 @@ import pytest
 from benches.served import Served
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.benchmarks import BenchLine
+from ckwatch.wire.encoding import adapter
 from fakes.fake_benchmarks import UNIT
 
 
 async def test_a_benchmark_is_followed_line_by_line(served: Served) -> None:
     body = {"units": ["gemm"], "shapes": ["test"], "device": "hip:1", "force": True}
     async with served.http.stream("POST", "/benchmarks", json=body) as answer:
-        lines = [BenchLine.model_validate_json(line) async for line in answer.aiter_lines()]
+        lines = [adapter(BenchLine).validate_json(line) async for line in answer.aiter_lines()]
     assert [line.event for line in lines] == ["timing", "done"]
     assert lines[0].timing is not None
     assert lines[0].timing.unit == UNIT

@@ -7,6 +7,7 @@ import pytest
 
 from benches.served import Serve, Served
 from ckwatch.server.clients import Clients, Limits, TooManyError
+from ckwatch.wire.encoding import adapter
 from ckwatch.wire.messages import Problem
 from fakes.patience import PATIENCE_S
 
@@ -202,7 +203,7 @@ async def test_unsaved_text_is_bounded(serve: Serve) -> None:
         assert (await set_overlay(served, "/w/a", 7000))[0] == 204  # in place of the one before
         status, text = await set_overlay(served, "/w/b", 6000)
         assert status == 507
-        assert "unsaved text" in Problem.model_validate_json(text).error
+        assert "unsaved text" in adapter(Problem).validate_json(text).error
         assert (await set_overlay(served, "/w/b", 6000, client="y"))[0] == 204
         assert (await served.http.put("/clients/x/overlays", json={"path": "/w/a", "text": None})).status_code == 204
         assert (await set_overlay(served, "/w/b", 6000))[0] == 204
@@ -223,7 +224,7 @@ async def test_one_client_too_many_is_refused(serve: Serve) -> None:
     async with serve(clients=1) as served:
         assert (await set_overlay(served, "/w/a", 1))[0] == 204
         status, text = await set_overlay(served, "/w/a", 1, client="y")
-        assert (status, Problem.model_validate_json(text).error) == (429, "too many clients: the limit is 1")
+        assert (status, adapter(Problem).validate_json(text).error) == (429, "too many clients: the limit is 1")
         assert (await served.http.get("/events?client=y")).status_code == 429
         assert served.clients.streams == 0
         assert (await served.http.delete("/clients/x")).status_code == 204

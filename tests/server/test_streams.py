@@ -211,8 +211,10 @@ async def test_streams_are_counted(serve: Serve) -> None:
             for method, path, body in (("GET", "/events", None), ("POST", "/builds", {})):
                 answer = await served.http.request(method, path, json=body)
                 assert answer.status_code == 429
-                assert Problem.model_validate_json(answer.content).error.startswith(
-                    "too many open streams: the limit is 2"
+                assert (
+                    adapter(Problem)
+                    .validate_json(answer.content)
+                    .error.startswith("too many open streams: the limit is 2")
                 )
             assert (await served.http.get("/status")).status_code == 200
         await until_streams(served, 0)
@@ -267,7 +269,7 @@ async def test_a_client_that_goes_gives_up_its_build(served: Served) -> None:
 async def test_a_build_of_an_unknown_unit_is_refused(served: Served) -> None:
     answer = await served.http.post("/builds", json={"units": ["gemm/none@gfx942"]})
     assert answer.status_code == 404
-    assert Problem.model_validate_json(answer.content).error == "no unit is called `gemm/none@gfx942`"
+    assert adapter(Problem).validate_json(answer.content).error == "no unit is called `gemm/none@gfx942`"
     assert served.clients.streams == 0
 
 
@@ -361,7 +363,7 @@ async def test_the_result_is_the_last_line(
 ) -> None:
     answer = await served.http.get(URL + query)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson")
-    line = SlowAnswer[Isa].model_validate_json(answer.text)
+    line = adapter(SlowAnswer[Isa]).validate_json(answer.text)
     assert line.event == "done"
     assert line.result is not None
     client, symbol, lines = asked
@@ -383,7 +385,7 @@ URL_TIME_TRACES = "/units/gemm/m128@gfx942/time-trace"
 
 
 def lines_time_traces(answer: httpx.Response) -> list[SlowAnswer[TimeTrace]]:
-    return [SlowAnswer[TimeTrace].model_validate_json(line) for line in answer.text.splitlines()]
+    return [adapter(SlowAnswer[TimeTrace]).validate_json(line) for line in answer.text.splitlines()]
 
 
 async def given_up(engine: FakeEngine) -> None:
@@ -414,7 +416,7 @@ async def test_a_mistake_that_is_known_at_once_has_a_status(served: Served) -> N
     served.engine.fault_in_trace = CkwatchError("cannot write /x", "write elsewhere")
     answer = await served.http.post(URL_TIME_TRACES, json={})
     assert answer.status_code == 400
-    assert Problem.model_validate_json(answer.content) == Problem(error="cannot write /x", hint="write elsewhere")
+    assert adapter(Problem).validate_json(answer.content) == Problem(error="cannot write /x", hint="write elsewhere")
 
 
 async def test_heartbeats_until_the_end(serve: Serve) -> None:
@@ -425,7 +427,7 @@ async def test_heartbeats_until_the_end(serve: Serve) -> None:
         async with served.http.stream("POST", URL_TIME_TRACES, json={}) as answer:
             assert answer.status_code == 200
             async for text in answer.aiter_lines():
-                found.append(SlowAnswer[TimeTrace].model_validate_json(text))
+                found.append(adapter(SlowAnswer[TimeTrace]).validate_json(text))
                 if len(found) == 3:
                     served.engine.traced = True
                     served.engine.moved()

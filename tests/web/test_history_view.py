@@ -124,7 +124,7 @@ def test_the_table_has_everything() -> None:
 
 
 def test_compiles() -> None:
-    checked = RUN.model_copy(update={"outcome": "checked", "finished_at": 0.0, "seconds": 0.0, "key": ""})
+    checked = replace(RUN, outcome="checked", finished_at=0.0, seconds=0.0, key="")
     row, other = runs_table(UNIT, [RUN, checked]).rows
     assert (other["finished"], other["seconds"], other["store"]) == ("", None, "")
     assert (row["outcome"], row["seconds"], row["store"], row["key"]) == ("built", 2.5, "from the store", "k" * 12)

@@ -177,7 +177,7 @@ def ranking(shape: str, intensity: float | None, *tflops: float) -> PredictedRan
         )
         for at, rate in enumerate(tflops)
     ]  # fmt: skip
-    return PredictedRanking.model_construct(
+    return PredictedRanking(
         kernel="k", shape=shape, arch="gfx942", part="MI300X", cache="cold", rows=tuple(rows), measured_us={},
         intensity=intensity,
     )  # fmt: skip

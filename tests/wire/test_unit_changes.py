@@ -22,7 +22,8 @@ WRONG = verification_of(problems=(problem_of(outcome=ProblemOutcome.WRONG, messa
 def built(time_us: float | None = None, **fields: Any) -> UnitOutcome:
     """A unit with one kernel, unless `fields` say otherwise."""
     shapes = () if time_us is None else (ShapePrediction(shape="big", prediction=predicted(time_us)),)
-    return UnitOutcome(**({"outcome": "built", "report": report(kernel()), "shapes": shapes} | fields))
+    values: dict[str, Any] = {"outcome": "built", "report": report(kernel()), "shapes": shapes}
+    return UnitOutcome(**(values | fields))
 
 
 def predicted(time_us: float) -> Prediction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -86,7 +86,7 @@ def _drawn(row: RankedTiming) -> RankedTiming:
     """The row, without the figures of what is no device."""
     if row.timing is None or row.rank is None or figures_text.is_figure(row.timing):
         return row
-    return row.model_copy(update={"rank": None, "timing": None})
+    return replace(row, rank=None, timing=None)
 
 
 def _print(output: Output, kernel: str, rows: Sequence[RankedTiming], others: OthersTimings) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.parameter_values import ParameterValue
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from collections.abc import AsyncIterator

@@ -164,7 +164,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         `everything`: every unit is built as long as this client is there. `unsaved`: which units that overlays have
         changed are compiled although no build asks for them. Holds until it is called again.
         """
-        from ckwatch.wire.messages import FocusRequest
+        from ckwatch.wire.requests import FocusRequest
 
         chosen = FocusRequest.model_construct(
             units=list(patterns), files=[self._absolute(path) for path in files], everything=everything, unsaved=unsaved
@@ -178,7 +178,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
 
         Holds until it is called again; without arguments it is the workspace as it is.
         """
-        from ckwatch.wire.messages import ViewRequest
+        from ckwatch.wire.requests import ViewRequest
 
         chosen = ViewRequest.model_construct(archs=list(archs), rules=rules, header_warnings=header_warnings)
         self._is_known = True
@@ -191,7 +191,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         What others ask an editor to show is reported once, and only the last place to one that reads slowly. Holds
         until it is called again.
         """
-        from ckwatch.wire.messages import EditorRequest
+        from ckwatch.wire.requests import EditorRequest
 
         self._is_known = True
         await self._state_sync.set("editor", EditorRequest(shows=shows))
@@ -366,7 +366,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
 
     async def readers_of(self, paths: Iterable[str]) -> dict[str, list[str]]:
         """The same for several files, by the paths as they are given."""
-        from ckwatch.wire.language import READERS_LIMIT
+        from ckwatch.wire.schema import READERS_LIMIT
 
         given = {path: self._absolute(path) for path in paths}
         asked = list(dict.fromkeys(given.values()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
@@ -17,7 +18,7 @@ from anyio import to_thread
 from ckwatch.client.http import Exchange
 from ckwatch.client.http_state import target_of
 from ckwatch.model.errors import CkwatchError, DaemonGoneError, ProtocolError, UnknownUnitError, UntrustedError
-from ckwatch.questions.endpoint import NOTHING, Absolute, Followed, Question, Request
+from ckwatch.questions.endpoint import NOTHING, Absolute, Endpoint, Followed, Question, Request
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -146,8 +147,17 @@ async def ask(
 
 
 async def _parsed(question: Question[..., Any], data: bytes) -> Any:
-    adapter = question.adapter
-    return parsed(adapter, data) if len(data) < _LARGE_BYTES else await to_thread.run_sync(parsed, adapter, data)
+    if len(data) < _LARGE_BYTES:
+        return _decoded(question, data)
+    return await to_thread.run_sync(parsed, question.adapter, data)
+
+
+def _decoded(endpoint: Endpoint[..., Any, Any], data: bytes) -> Any:
+    """What the daemon sent. Raises ProtocolError if it is something else."""
+    try:
+        return endpoint.decode(json.loads(data))
+    except ValueError as error:
+        raise ProtocolError(f"the daemon's answer is not understood: {error}") from None
 
 
 def parsed(adapter: TypeAdapter[Item], data: bytes) -> Item:
@@ -170,7 +180,7 @@ class LineIterator(Generic[Line]):
 
     def __init__(self, exchange: Exchange, lines: Followed[..., Line]) -> None:
         self._exchange = exchange
-        self._adapter = lines.adapter
+        self._lines = lines
         self._action = lines.action
         self._done = False
 
@@ -183,7 +193,7 @@ class LineIterator(Generic[Line]):
             data = await self._exchange.line()
             if data is None:
                 raise DaemonGoneError(f"the daemon was stopped during the {self._action}", began=True)
-            line: Line = parsed(self._adapter, data)
+            line: Line = _decoded(self._lines, data)
             self._done = line.event == "done"
             if line.event != "heartbeat":
                 return line
@@ -192,7 +202,7 @@ class LineIterator(Generic[Line]):
 
 _WRONG = 400
 _LARGE_BYTES = 32 * 1024
-"""Parsing more than this takes milliseconds."""
+"""Reading more than this takes milliseconds, and pydantic is worth its import."""
 
 
 def error_of(status: int, body: bytes) -> CkwatchError:
@@ -215,7 +225,7 @@ async def _result_in(exchange: Exchange, question: Question[..., Answer]) -> Ans
     while (data := await exchange.line()) is not None:
         line = await _parsed(question, data)
         if line.problem is not None:
-            raise error_of(_WRONG, line.problem.model_dump_json().encode())
+            raise error_of(_WRONG, json.dumps(asdict(line.problem)).encode())
         if line.result is not None:
             return cast("Answer", line.result)
         if line.event == "done":

@@ -79,7 +79,7 @@ class ClientState:
 
     def requests(self) -> dict[Key, BaseModel]:
         """The requests that make the daemon have everything."""
-        from ckwatch.wire.messages import OverlayRequest
+        from ckwatch.wire.requests import OverlayRequest
 
         settings: dict[Key, BaseModel] = {(kind, ""): request for kind, request in self.settings.items()}
         texts: dict[Key, BaseModel] = {
@@ -95,7 +95,7 @@ def missing(wanted: Mapping[Key, BaseModel], sent: Mapping[Key, BaseModel | None
 
     A value of None in `sent`: the daemon may have something there.
     """
-    from ckwatch.wire.messages import EditorRequest, FocusRequest, OverlayRequest, ViewRequest
+    from ckwatch.wire.requests import EditorRequest, FocusRequest, OverlayRequest, ViewRequest
 
     changes: list[tuple[Key, BaseModel]] = []
     for key in sent:

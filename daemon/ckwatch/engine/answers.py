@@ -33,7 +33,7 @@ from ckwatch.engine.queries.verifications import FollowedVerifications
 from ckwatch.questions import clients, timings, units, workspace
 from ckwatch.questions.table import Answers, answers
 from ckwatch.wire.analysis import Analysis, Isa
-from ckwatch.wire.messages import FocusRequest, ViewRequest
+from ckwatch.wire.requests import FocusRequest, ViewRequest
 from ckwatch.wire.state import Change, Status
 
 if TYPE_CHECKING:

@@ -191,6 +191,8 @@ def _rows(side: _Pair, present: Mapping[str, str | None]) -> Iterator[Compared]:
     if side.other is not None:
         theirs = {one.cache: one for one in record_to_wire(side.other, present.get(side.other.unit))}
     for timing in record_to_wire(side.ours, present.get(side.ours.unit)):
+        if not timing.cache:  # it failed
+            continue
         if side.other is None:
             found = compare_with_contestant(side.ours, side.theirs, CacheState(timing.cache))
         else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -107,12 +107,12 @@ class OutcomeBuilds:
             problem = in_one_line(errors[0].message) if errors else "its template cannot be rendered"
             outcome = UnitOutcome(outcome=_UNBUILT[made.outcome], problem=problem, errors=errors)
             if result is not None:
-                outcome = outcome.model_copy(update={"artifact_key": result.artifact, "from_store": result.from_store})
+                outcome = replace(outcome, artifact_key=result.artifact, from_store=result.from_store)
         else:
             outcome = await self._outcome(one.unit, result, verify, on_stage)
             if profile and not why_not_emulated(one.unit):
                 on_stage("counting")
-                outcome = outcome.model_copy(update={"counted": await self._counted(one.unit, result)})
+                outcome = replace(outcome, counted=await self._counted(one.unit, result))
         found = dict.fromkeys((*made.render.diagnostics, *made.errors, *(() if result is None else result.diagnostics)))
         return BuiltUnit(outcome, "" if text is None else text.text, result, tuple(found))
 

@@ -177,7 +177,7 @@ class WorkspaceOutcomes:
         from ckwatch.engine.queries.listings import placed_once  # most runs find nothing
 
         found = await placed_once(found, unit, text, self.workspace, built.result, self.tools)
-        return replace(built, outcome=built.outcome.model_copy(update={"verification": found}))
+        return replace(built, outcome=replace(built.outcome, verification=found))
 
     async def checked(self, unit: Unit) -> BuiltUnit:
         """The outcome of a unit without a compiler."""

@@ -9,15 +9,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ckwatch.model.contractions import Contraction
+from ckwatch.model.parameter_values import ParameterElement as ParameterElement
+from ckwatch.model.parameter_values import ParameterValue as ParameterValue
 from ckwatch.model.python_references import PythonReference
 from ckwatch.model.row_computations import RowComputation
 from ckwatch.model.tensor_values import TensorValues
 from ckwatch.model.text import Span
-
-ParameterElement = int | str | tuple[int, ...] | tuple[str, ...]
-ParameterValue = int | float | bool | str | tuple[ParameterElement, ...]
-"""A template parameter: tile sizes are integers, cluster lengths tuples, pipelines strings, types of D tensors tuples
-of strings. The elements of a tuple are of one kind."""
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

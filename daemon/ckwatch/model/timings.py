@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.parameter_values import ParameterValue
 
 CacheName = Literal["cold", "hot"]
 VerdictName = Literal["FAST", "SLOW", "SAME", "UNSURE"]

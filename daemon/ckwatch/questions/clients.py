@@ -10,9 +10,8 @@ from ckwatch.questions.endpoint import NDJSON, FileName, delete, get, post, put
 
 if TYPE_CHECKING:
     from ckwatch.wire.cpp import CppAnswer, CppRequest
-    from ckwatch.wire.language import Paths
-    from ckwatch.wire.messages import EditorRequest, FocusRequest, OverlayRequest, ViewRequest
-    from ckwatch.wire.schema import ClientId, Seq
+    from ckwatch.wire.requests import EditorRequest, FocusRequest, OverlayRequest, ViewRequest
+    from ckwatch.wire.schema import ClientId, Paths, Seq
     from ckwatch.wire.state import Change, File, Snapshot
 
 

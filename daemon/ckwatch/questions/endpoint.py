@@ -42,6 +42,7 @@ from typing import (
 )
 
 from ckwatch.model.errors import UnknownUnitError
+from ckwatch.wire.decoding import decoder
 
 if TYPE_CHECKING:
     import inspect
@@ -130,20 +131,10 @@ class Argument:
 
 
 _TYPES_IN = (
-    *(
-        "schema",
-        "state",
-        "language",
-        "messages",
-        "benchmarks",
-        "imported_timings",
-        "verification",
-        "cpp",
-        "analysis",
-        "unit_changes",
-    ),
+    *("state", "verification", "messages", "benchmarks", "analysis", "unit_changes", "language", "imported_timings"),
+    *("schema", "requests", "cpp"),
 )
-"""Modules of `ckwatch.wire` in which a name is looked up, those first that load little."""
+"""Modules of `ckwatch.wire` in which a name is looked up, those first that load little; the last ones load pydantic."""
 
 
 class _Types(dict[str, Any]):
@@ -155,10 +146,21 @@ class _Types(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         if name not in self._known and not hasattr(builtins, name):
-            for module in _TYPES_IN:
-                if (found := getattr(import_module(f"ckwatch.wire.{module}"), name, None)) is not None:
-                    return found
+            return self._found(name)
         raise KeyError(name)
+
+    def _found(self, name: str) -> Any:
+        for module in _TYPES_IN:
+            if (found := getattr(import_module(f"ckwatch.wire.{module}"), name, None)) is not None:
+                return found
+        raise KeyError(name)
+
+
+class _AnyTypes(_Types):
+    """The same where only the forms of arguments matter, which are here: nothing is loaded for the others."""
+
+    def _found(self, _name: str) -> Any:
+        return Any
 
 
 class Endpoint(Generic[P, Awaited, Waited]):
@@ -215,10 +217,10 @@ class Endpoint(Generic[P, Awaited, Waited]):
         """A row in a table of answers. The function is given `client` where it is viewed, and each argument by name."""
         return self, function
 
-    def type(self, annotation: str) -> Any:
+    def type(self, annotation: str, types: builtins.type[_Types] = _Types) -> Any:
         """The type that an annotation of the declaration names."""
         known = self._stub.__globals__
-        return eval(annotation, known, _Types(known))  # noqa: S307  # the text is that of a declaration
+        return eval(annotation, known, types(known))  # noqa: S307  # the text is that of a declaration
 
     @cached_property
     def answer(self) -> Any:
@@ -242,8 +244,13 @@ class Endpoint(Generic[P, Awaited, Waited]):
         return "text/plain" if self.answer is str else "application/json"
 
     @cached_property
+    def decode(self) -> Callable[[Any], Any]:
+        """Makes what is sent of what JSON has. It raises ValueError for other contents."""
+        return decoder(self.sent)
+
+    @cached_property
     def adapter(self) -> TypeAdapter[Any]:
-        """Reads what is sent."""
+        """Reads what is sent, large answers faster than `decode`."""
         from pydantic import TypeAdapter
 
         return TypeAdapter(self.sent)
@@ -259,8 +266,16 @@ class Endpoint(Generic[P, Awaited, Waited]):
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
         """All of them, but for the client whose view it is."""
+        return self._arguments(_Types)
+
+    def _arguments(self, types: builtins.type[_Types]) -> tuple[Argument, ...]:
         parameters = self.signature.parameters.values()
-        return tuple(Argument(one, self.type(one.annotation), self) for one in parameters)
+        return tuple(Argument(one, self.type(one.annotation, types), self) for one in parameters)
+
+    @cached_property
+    def _sent_arguments(self) -> tuple[Argument, ...]:
+        """The same for a client, which need not know the types that are sent."""
+        return self._arguments(_AnyTypes)
 
     def wire_type(self, argument: Argument) -> Any:
         """The type of an argument in a request."""
@@ -284,7 +299,7 @@ class Endpoint(Generic[P, Awaited, Waited]):
         query: list[tuple[str, str]] = []
         fields: dict[str, Any] = {}
         body: bytes | None = None
-        for argument in self.arguments:
+        for argument in self._sent_arguments:
             value = bound.arguments[argument.name]
             if argument.form is not None and value is not None:
                 value = argument.form.prepare(value, absolute)
@@ -312,7 +327,9 @@ class Endpoint(Generic[P, Awaited, Waited]):
     @property
     def takes_json(self) -> bool:
         """Return True if its requests have a body."""
-        return any(one.place in ("json", "whole") for one in self.arguments) or (self.viewed and self.method == "POST")
+        return any(one.place in ("json", "whole") for one in self._sent_arguments) or (
+            self.viewed and self.method == "POST"
+        )
 
 
 AnyEndpoint: TypeAlias = Endpoint[..., Any, Any]

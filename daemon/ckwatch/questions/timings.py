@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from ckwatch.bench.imports.records import FormatName, ImportedTimingsFile
     from ckwatch.model.timings import CacheName, Timing
-    from ckwatch.wire.benchmarks import Baseline, BaselineName, Compared, Devices, RankedTiming, TimingDetail
-    from ckwatch.wire.imported_timings import ImportedTiming, SourceText, TimingsImport
-    from ckwatch.wire.schema import Count, Name, TimingNumber
+    from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, TimingDetail
+    from ckwatch.wire.imported_timings import ImportedTiming, TimingsImport
+    from ckwatch.wire.schema import BaselineName, Count, Name, SourceText, TimingNumber
 
 
 def _is_of_a_kernel(asked: Any) -> None:

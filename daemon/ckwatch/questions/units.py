@@ -19,9 +19,9 @@ if TYPE_CHECKING:
         UnitDeviceProfile,
         UnitProfile,
     )
-    from ckwatch.wire.benchmarks import BenchLine, DeviceName, LimitUs
+    from ckwatch.wire.benchmarks import BenchLine
     from ckwatch.wire.messages import Artifact, PlannedUnit, RenderedText, Run, TimeTrace, UnitDetail
-    from ckwatch.wire.schema import Count, Name, PartName, Seed
+    from ckwatch.wire.schema import Count, DeviceName, LimitUs, Name, PartName, Seed
     from ckwatch.wire.state import BuildLine, Unit
     from ckwatch.wire.unit_changes import UpgradeLine
     from ckwatch.wire.verification import UnitVerification, VerifyLine

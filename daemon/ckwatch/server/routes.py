@@ -24,7 +24,7 @@ from ckwatch.server import streams
 from ckwatch.server.clients import Clients, Limits
 from ckwatch.server.engine_api import Engine
 from ckwatch.server.responses import json_response
-from ckwatch.wire.messages import OverlayRequest
+from ckwatch.wire.requests import OverlayRequest
 from ckwatch.wire.schema import ClientId, Request
 from ckwatch.wire.state import Snapshot, Unit
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
-
-from pydantic import Field
 
 from ckwatch.codeobject.report import CodeObjectReport as CodeObjectReport
 from ckwatch.codeobject.report import main_kernel
@@ -14,7 +13,7 @@ from ckwatch.model.isa import IsaFold, IsaLine
 from ckwatch.model.profiles import KernelProfile, LineChange, ProfileHint
 from ckwatch.prediction.predict import Calibration, Prediction
 from ckwatch.prediction.ranking import RankedInstance
-from ckwatch.wire.schema import Value
+from ckwatch.wire.values import Value
 
 
 class ShapePrediction(Value):
@@ -120,7 +119,7 @@ class Isa(Value):
     text: str
     lines: tuple[IsaLine, ...] = ()
     folds: tuple[IsaFold, ...] = ()
-    mnemonics: dict[str, str] = Field(default_factory=dict)
+    mnemonics: dict[str, str] = field(default_factory=dict)
     has_lines: bool = False
     notes: tuple[str, ...] = ()
 

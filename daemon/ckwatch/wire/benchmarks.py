@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from dataclasses import field
+from typing import Literal
 
 from ckwatch.model.timings import CacheName, Comparison, Timing
-from ckwatch.wire.schema import Value
+from ckwatch.wire.values import Value
 
 
 class Device(Value):
@@ -38,7 +37,7 @@ class Devices(Value):
     machine."""
 
     devices: tuple[Device, ...]
-    absent: dict[str, str] = Field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
     host: str = ""
 
 
@@ -49,7 +48,7 @@ class Samples(Value):
     clocks_mhz: tuple[float, ...] = ()
     stop: str = ""
     readings: tuple[dict[str, float | None], ...] = ()
-    versions: dict[str, str] = Field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     detail: str = ""
 
@@ -121,16 +120,3 @@ class Baseline(Value):
     set_at: float
     units: int
     timings: int
-
-
-DeviceName = Annotated[
-    str,
-    Field(
-        pattern=r"^(auto|([A-Za-z0-9][A-Za-z0-9._-]{0,252}/)?"
-        r"(cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]))$"
-    ),
-]
-BaselineName = Annotated[
-    str, Field(min_length=1, max_length=120, pattern=r"^[^\x00-\x1f\x7f:]+$", description="a baseline's name")
-]
-LimitUs = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from ckwatch.wire.schema import ClientId, Coordinate, FilePath, Name, Request, Value
+from ckwatch.wire.schema import ClientId, Coordinate, FilePath, Name, Request
+from ckwatch.wire.values import Value
 
 CppQuestion = Literal[
     "hover",

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
+from dataclasses import field
 
 from ckwatch.bench.imports.records import FormatName, ImportedTimingsFile, LeftOut
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.wire.schema import Value
-
-SourceText = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+from ckwatch.wire.values import Value
 
 
 class ImportedTiming(Value):
@@ -31,9 +27,9 @@ class ImportedTiming(Value):
     time_us: float
     kernel: str
     instance: str
-    parameters: dict[str, ParameterValue] = Field(default_factory=dict)
-    runtime: dict[str, int | float] = Field(default_factory=dict)
-    sizes: dict[str, int] = Field(default_factory=dict)
+    parameters: dict[str, ParameterValue] = field(default_factory=dict)
+    runtime: dict[str, int | float] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
     dtype: str = ""
     shape: str = ""
     instances: tuple[str, ...] = ()
@@ -56,7 +52,7 @@ class TimingsImport(Value):
     """
 
     file: ImportedTimingsFile
-    matches: dict[str, MatchedKernel] = Field(default_factory=dict)
+    matches: dict[str, MatchedKernel] = field(default_factory=dict)
     unused: tuple[LeftOut, ...] = ()
     unused_count: int = 0
-    failed: dict[str, int] = Field(default_factory=dict)
+    failed: dict[str, int] = field(default_factory=dict)

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import field
+from typing import Any
 
-from pydantic import Field
-
-from ckwatch.wire.schema import FilePath, Name, Value
-
-CANDIDATE_LIMIT = 1000
-"""Values that one request may have checked."""
-
-READERS_LIMIT = 1000
-"""Files that one request may ask about."""
-
-Paths = Annotated[list[FilePath], Field(max_length=READERS_LIMIT)]
-CandidateValues = Annotated[list[Any], Field(max_length=CANDIDATE_LIMIT)]
-ParameterValues = Annotated[dict[Name, Any], Field(max_length=CANDIDATE_LIMIT)]
+from ckwatch.wire.values import Value
 
 
 class WordParameter(Value):
@@ -54,7 +43,7 @@ class KeyDescription(Value):
     values: tuple[str, ...] = ()
     required: bool = False
     default: str = ""
-    when: dict[str, str] = Field(default_factory=dict)
+    when: dict[str, str] = field(default_factory=dict)
 
 
 class Vocabulary(Value):

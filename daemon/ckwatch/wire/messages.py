@@ -1,54 +1,15 @@
-"""Requests of clients, and answers other than state."""
+"""Answers other than state."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, Literal, TypeVar
-
-from pydantic import Field
+from dataclasses import field
+from typing import Any, Generic, Literal, TypeVar
 
 from ckwatch.compile.timetrace.summary import TemplateCost
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.text import Position, Span
-from ckwatch.wire.schema import FilePath, Name, Request, Value
 from ckwatch.wire.state import Cause, Unit
-
-OVERLAY_LIMIT = 16 * 1024 * 1024
-"""Characters of one unsaved text."""
-
-
-class OverlayRequest(Request):
-    """Use the unsaved text of an editor in place of a file; null: the file again."""
-
-    path: FilePath
-    text: Annotated[str, Field(max_length=OVERLAY_LIMIT)] | None
-
-
-class FocusRequest(Request):
-    """A client's view: these units (patterns), and those of these files, come first.
-
-    `everything`: it also wants every unit built, as long as it is connected. `unsaved`: which units that its unsaved
-    texts have changed are compiled without a request: all, those that it views, or none.
-    """
-
-    units: list[Name] = Field(default_factory=list)
-    files: list[Name] = Field(default_factory=list)
-    everything: bool = False
-    unsaved: Literal["edited", "looked-at", "none"] = "edited"
-
-
-class ViewRequest(Request):
-    """How a client's view differs from the workspace, besides unsaved text."""
-
-    archs: list[Name] = Field(default_factory=list)
-    rules: bool = True
-    header_warnings: bool | None = None
-
-
-class EditorRequest(Request):
-    """A client's declaration that it is an editor. `shows`: it shows places, and its event stream has the topic
-    `show`."""
-
-    shows: bool = False
+from ckwatch.wire.values import Value
 
 
 class UnsavedText(Value):
@@ -65,7 +26,7 @@ class UnitDetail(Value):
     parameters: dict[str, Any]
     parameter_places: dict[str, Span]
     template: str
-    tensors: dict[str, str] = Field(default_factory=dict)
+    tensors: dict[str, str] = field(default_factory=dict)
     reads: dict[str, str]
     missed: tuple[str, ...]
     headers: int
@@ -155,12 +116,12 @@ class RenderedText(Value):
     symbol: str | None = None
     token_key: str | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
-    read: dict[str, str] = Field(default_factory=dict)
+    read: dict[str, str] = field(default_factory=dict)
     missed: tuple[str, ...] = ()
     map: tuple[Segment, ...] | None = None
     source_name: str = ""
     command: tuple[str, ...] = ()
-    environment: dict[str, str] = Field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
     clang: str = ""
 
 

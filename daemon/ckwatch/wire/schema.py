@@ -1,8 +1,8 @@
-"""Base classes of requests and answers, and the types of their fields."""
+"""The base of requests, and the types of their arguments and fields."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,12 +25,28 @@ Seed = Annotated[int, Field(ge=0, lt=2**63, description="what is drawn follows f
 LineCount = Annotated[int, Field(ge=1, le=100_000)]
 Seq = Annotated[int, Field(ge=0, lt=2**63)]
 TimingNumber = Annotated[int, Field(ge=1, lt=2**63, description="a measurement's number in the history")]
+SourceText = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+DeviceName = Annotated[
+    str,
+    Field(
+        pattern=r"^(auto|([A-Za-z0-9][A-Za-z0-9._-]{0,252}/)?"
+        r"(cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]))$"
+    ),
+]
+BaselineName = Annotated[
+    str, Field(min_length=1, max_length=120, pattern=r"^[^\x00-\x1f\x7f:]+$", description="a baseline's name")
+]
+LimitUs = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
+CANDIDATE_LIMIT = 1000
+"""Values that one request may have checked."""
 
-class Value(BaseModel):
-    """A part of an answer. Newer daemons may add fields."""
+READERS_LIMIT = 1000
+"""Files that one request may ask about."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+Paths = Annotated[list[FilePath], Field(max_length=READERS_LIMIT)]
+CandidateValues = Annotated[list[Any], Field(max_length=CANDIDATE_LIMIT)]
+ParameterValues = Annotated[dict[Name, Any], Field(max_length=CANDIDATE_LIMIT)]
 
 
 class Request(BaseModel):

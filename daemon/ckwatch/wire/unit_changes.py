@@ -16,7 +16,7 @@ from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.timings import VerdictName
 from ckwatch.model.verification import Verification, VerificationOutcome
 from ckwatch.wire.analysis import ShapePrediction
-from ckwatch.wire.schema import Value
+from ckwatch.wire.values import Value
 
 PREDICTED_SAME = 0.01
 """Predicted times that differ by less count as equal."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ckwatch.model.verification import Verification
-from ckwatch.wire.schema import Value
+from ckwatch.wire.values import Value
 
 
 class UnitVerification(Value):

@@ -14,6 +14,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.system.python_process import module_command, module_environment
 from ckwatch.wire.analysis import Isa
+from ckwatch.wire.encoding import adapter
 from ckwatch_lsp.virtual_documents.texts import VirtualText, isa_text
 
 TIME_LIMIT_S = 120.0
@@ -40,4 +41,4 @@ async def code_text(path: Path, run: RunInspect = run_inspect) -> VirtualText:
     if "text" not in answer:
         raise CkwatchError(" ".join(answer.get("notes", ())) or f"{path.name} holds no code for AMD GPUs.")
     answer.pop("schema", None)
-    return isa_text(Isa.model_validate(answer), None, 0)
+    return isa_text(adapter(Isa).validate_python(answer), None, 0)

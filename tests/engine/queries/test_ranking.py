@@ -14,6 +14,7 @@ from ckwatch.bench.report import FailureKind
 from ckwatch.engine.queries.ranking import rank_units
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.benchmarks import RankedTiming
+from ckwatch.wire.encoding import adapter, to_json
 
 A, B, C = (f"gemm/{name}@gfx942" for name in "abc")
 PRESENT: dict[str, str | None] = {A: "a1", B: "a1", C: "a1"}
@@ -39,7 +40,7 @@ def test_the_fastest_first() -> None:
     assert rows[2].timing is not None
     (found,) = rows[2].timing.comparisons
     assert (found.against, found.ratio) == ("b", 1.2)
-    assert RankedTiming.model_validate_json(rows[2].model_dump_json()) == rows[2]
+    assert adapter(RankedTiming).validate_json(to_json(rows[2])) == rows[2]
 
 
 def test_shapes_and_archs_apart() -> None:

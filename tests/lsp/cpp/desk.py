@@ -100,7 +100,7 @@ class ScriptedCpp:
             raise answer
         if not isinstance(answer, CppAnswer):
             answer = await answer(asked)
-        return answer if answer.digest else answer.model_copy(update={"digest": self.daemon.digest(asked)})
+        return answer if answer.digest else replace(answer, digest=self.daemon.digest(asked))
 
     def questions(self, *kinds: str) -> list[Question]:
         """Those that were asked, of these kinds."""

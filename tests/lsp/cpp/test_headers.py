@@ -47,7 +47,7 @@ async def test_a_header_that_was_reached_is_asked_about_in_the_unit_that_led_the
         assert texts_at(HEADER, [found.range]) == ["add"]
         uri = made.open(str(header), HEADER)
         assert made.session.documents[uri].kind is DocumentKind.HEADER
-        made.cpp.script["hover"] = [hover("a function").model_copy(update={"unit": TWO})]
+        made.cpp.script["hover"] = [replace(hover("a function"), unit=TWO)]
         made.cpp.script["symbols"] = [
             CppAnswer(result=[{"name": "add", "kind": 12, "range": around(HEADER, "int add(int);"),
                                "selectionRange": around(HEADER, "add"), "children": []}])

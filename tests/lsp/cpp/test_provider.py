@@ -477,7 +477,7 @@ async def test_an_answer_about_another_text_is_asked_for_again_where_the_place_i
 
         async def late(_question: Question) -> CppAnswer:
             made.change(uri, "using", "\n\nusing")
-            return hover("old").model_copy(update={"digest": "of the text before"})
+            return replace(hover("old"), digest="of the text before")
 
         made.cpp.script["hover"] = [late, hover("new")]
         assert (await made.at(HOVER, uri, "value")).contents.value == "new"
@@ -487,7 +487,7 @@ async def test_an_answer_about_another_text_is_asked_for_again_where_the_place_i
 async def test_a_text_that_changes_too_fast_has_no_answer() -> None:
     async with desk() as made:
         uri = made.open(NAME, TEMPLATE)
-        made.cpp.script["hover"] = [hover("old").model_copy(update={"digest": "of another text"})]
+        made.cpp.script["hover"] = [replace(hover("old"), digest="of another text")]
         with pytest.raises(ContentModifiedError):
             await made.at(HOVER, uri, "value")
         assert len(made.cpp.questions("hover")) == 4

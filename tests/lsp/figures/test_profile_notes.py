@@ -127,13 +127,11 @@ def test_what_a_device_saw_of_a_line_is_beside_its_counts() -> None:
     )  # fmt: skip
     counted = profile(profile_with(COLUMN))
     words = "sampled (rocprofv3, hip:0, AMD Instinct MI300X, build 01234567): 25.0 % of 120 samples, not issued: "
-    assert said_of_line(counted.model_copy(update={"on_device": sampled})).count(
-        f"{words}60 % waitcnt, 20 % barrier wait"
-    )
-    other = sampled.model_copy(update={"other_build": "1 of 2 samples are of others"})
-    assert "build 01234567, of another build)" in said_of_line(counted.model_copy(update={"on_device": other}))
-    elsewhere = sampled.model_copy(update={"lines": (replace(line, line=7),)})
-    assert "sampled" not in said_of_line(counted.model_copy(update={"on_device": elsewhere}))
+    assert said_of_line(replace(counted, on_device=sampled)).count(f"{words}60 % waitcnt, 20 % barrier wait")
+    other = replace(sampled, other_build="1 of 2 samples are of others")
+    assert "build 01234567, of another build)" in said_of_line(replace(counted, on_device=other))
+    elsewhere = replace(sampled, lines=(replace(line, line=7),))
+    assert "sampled" not in said_of_line(replace(counted, on_device=elsewhere))
     assert "sampled" not in said_of_line(counted)
 
 

@@ -67,7 +67,7 @@ class BaseTree:
         """The outcome of a unit of the base, with places of the work tree."""
         if not found.problem and not found.errors:
             return found
-        return found.model_copy(update={"problem": self.shown(found.problem), "errors": self.moved(found.errors)})
+        return replace(found, problem=self.shown(found.problem), errors=self.moved(found.errors))
 
     def _span(self, span: Span) -> Span:
         return replace(span, path=self.shown(span.path))

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,7 +79,7 @@ class _Comparison:
         """The answer with it."""
         others = [{"text": text, "units": names} for text, names in self.units.items()]
         result = {**answer.result, "others": [*answer.result["others"], *others]}
-        return answer.model_copy(update={"result": result})
+        return replace(answer, result=result)
 
 
 @dataclass(eq=False)

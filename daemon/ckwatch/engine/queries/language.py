@@ -125,7 +125,7 @@ class LanguageQueries:
         accepted = [value for value in asked if found[_typed(value)].accepted]
         times = await to_thread.run_sync(_predicted_times, instance, parameter, accepted)
         for typed, time_us in times.items():
-            found[typed] = found[typed].model_copy(update={"predicted_us": time_us})
+            found[typed] = replace(found[typed], predicted_us=time_us)
         ordered = [found[_typed(value)] for value in nearest_first(asked, present)]
         return [*sorted(ordered, key=lambda one: not one.accepted), *invalid]
 

@@ -9,6 +9,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -65,11 +66,11 @@ def kernel_file_keys() -> tuple[KeyDescription, ...]:
     for key in _keys_of(SweepTable, "sweep.", {}):
         match key.path:
             case "sweep.where":
-                found.append(key.model_copy(update={"type": "string or array of strings"}))
+                found.append(replace(key, type="string or array of strings"))
             case "sweep.parameters.*":
-                found.append(key.model_copy(update={"type": f"array of values, or one value: {PARAMETER_KIND}"}))
+                found.append(replace(key, type=f"array of values, or one value: {PARAMETER_KIND}"))
             case "sweep.derived.*":
-                found.append(key.model_copy(update={"type": "string: an expression over the other parameters"}))
+                found.append(replace(key, type="string: an expression over the other parameters"))
             case _:
                 found.append(key)
     return tuple(found)

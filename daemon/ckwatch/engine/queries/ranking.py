@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ckwatch.bench.history.timings import TimingRecord
 from ckwatch.bench.report import KERNEL_FAILURES, ContestantResult
@@ -103,7 +103,8 @@ def _rank_placed(
     devices = tuple(sorted({one.timing.place for one in placed})) if several else ()
     rows = []
     for rank, (timing, record) in enumerate(placed, 1):
-        baseline, baseline_us = "library", library_us
+        baseline: Literal["library", "baseline"] = "library"
+        baseline_us = library_us
         if baseline_us is None:
             baseline, baseline_us = "baseline", _baseline_us(record, baseline_of(timing.unit), cache)
         score = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from pathlib import Path
 
@@ -66,7 +66,7 @@ class TimeTraceQuery:
         outcome = await self._renders.present(self._loop.state, unit)
         rendered = outcome.rendered
         if rendered is None or not outcome.ok:
-            return answer.model_copy(update={"diagnostics": outcome.diagnostics})
+            return replace(answer, diagnostics=outcome.diagnostics)
         compiler = self._tools.present_compiler()
         workspace = self._view_loader.workspace(unit.key.scope)
         request = compile_request(workspace, unit.unit, rendered, awaited=True)
@@ -84,9 +84,9 @@ class TimeTraceQuery:
             if traced.failure.fault is not None:
                 raise ToolchainError(traced.failure.message, "this says nothing about the kernel; try again")
             found = await to_thread.run_sync(_placed, unit, rendered, request, inputs, traced.failure, overlays)
-            return answer.model_copy(update={"diagnostics": tuple(found)})
-        return answer.model_copy(
-            update={"passes": tuple(map(_pass_time, traced.passes)), "path": None if target is None else str(target)}
+            return replace(answer, diagnostics=tuple(found))
+        return replace(
+            answer, passes=tuple(map(_pass_time, traced.passes)), path=None if target is None else str(target)
         )
 
 

@@ -94,7 +94,7 @@ class UnitQueries:
         state = await self._lookup.one(client or MAIN, unit)
         outcome = await self._renders.present(self._loop.state, state)
         found = await to_thread.run_sync(rendered_to_wire, state.key.unit, outcome, with_map)
-        return found.model_copy(update=self._call(state, outcome))
+        return replace(found, **self._call(state, outcome))
 
     def _call(self, state: UnitState, outcome: RenderOutcome) -> dict[str, Any]:
         """The fields of `RenderedText` that say how its text is compiled."""
@@ -181,7 +181,7 @@ def rendered_to_wire(unit: str, outcome: RenderOutcome, with_map: bool) -> Rende
 
 
 def _segment(source_map: SourceMap, segment: Segment) -> WireSegment:
-    return WireSegment.model_construct(
+    return WireSegment(
         start=segment.start,
         end=segment.end,
         verbatim=segment.verbatim,
@@ -190,7 +190,7 @@ def _segment(source_map: SourceMap, segment: Segment) -> WireSegment:
         span=segment.site.span,
         label=segment.site.label,
         chain=tuple(
-            ChainLink.model_construct(
+            ChainLink(
                 kind=link.site.kind.value,
                 label=link.site.label,
                 iteration=link.iteration if link.iteration >= 0 else None,

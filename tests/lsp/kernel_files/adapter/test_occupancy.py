@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -200,7 +201,7 @@ async def test_an_artifact_is_asked_about_once() -> None:
         assert await answers.occupancy_steps(folder, one, "a1") == client.steps
         assert len(client.asked) == 1
         # nothing of the earlier artifact, and soon that of the present one
-        client.steps = client.steps.model_copy(update={"artifact_key": "a2"})
+        client.steps = replace(client.steps, artifact_key="a2")
         assert await answers.occupancy_steps(folder, one, "a2") is None
         await anyio.wait_all_tasks_blocked()
         assert await answers.occupancy_steps(folder, one, "a2") == client.steps
