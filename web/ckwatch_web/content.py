@@ -123,6 +123,7 @@ HEADLINE_MARKS = {
     "best": ("★", "best"),
     "running": ("●", "runs"),
     "calm": ("✓", "all is well"),
+    "unsure": ("?", "not decided"),
 }
 """Kinds of headlines: the mark, which tells them apart without a colour, and a word for a screen reader."""
 
@@ -132,7 +133,7 @@ class Headline:
     """A sentence that says one thing with its number, and the address of what says more: a view on this server, or
     `#KEY` for a block of this one."""
 
-    kind: Literal["broken", "slower", "faster", "best", "running", "calm"]
+    kind: Literal["broken", "slower", "faster", "best", "running", "calm", "unsure"]
     text: str
     address: str = ""
 

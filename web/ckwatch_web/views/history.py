@@ -17,7 +17,7 @@ from ckwatch.model.amounts import FLAT, count, short_commit, time_of, timestamp
 from ckwatch.wire import figures_text
 from ckwatch_web.choices import choose, chosen_unit, unit_choice
 from ckwatch_web.content import ID, PLACE, UNIT, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
-from ckwatch_web.plots import COLOURS, NAME_TIP, Option, axis, base, legend
+from ckwatch_web.plots import COLOURS, NAME_TIP, TIME_LABEL, Option, axis, base, legend
 from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
@@ -116,16 +116,16 @@ def _ends(timings: Sequence[Timing]) -> Option:
 
 def _time_axis(low: float, high: float) -> Option:
     """Covers all intervals, and at least the part `FLAT` of the times: equal times are to look equal."""
-    labels = {"hideOverlap": True}
-    gap = 16 + 7 * max(len(f"{high:,.0f}"), 4)
+    labels = {"hideOverlap": True, ":formatter": TIME_LABEL}
+    gap = 62
     if high > WIDE * low:
         return axis(
-            "median, µs", kind="log", nameGap=gap, min=_rounded(low / 1.1), max=_rounded(high * 1.1), axisLabel=labels
+            "median", kind="log", nameGap=gap, min=_rounded(low / 1.1), max=_rounded(high * 1.1), axisLabel=labels
         )
     room = max(0.05 * (high - low), (FLAT * high - (high - low)) / 2)
     step = 10.0 ** floor(log10(high - low + 2 * room)) / 5
     bottom, top = step * floor((low - room) / step), step * ceil((high + room) / step)
-    return axis("median, µs", nameGap=gap, min=_rounded(max(bottom, 0.0)), max=_rounded(top), axisLabel=labels)
+    return axis("median", nameGap=gap, min=_rounded(max(bottom, 0.0)), max=_rounded(top), axisLabel=labels)
 
 
 def _rounded(value: float) -> float:
