@@ -84,7 +84,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """A picture by ECharts. `summary` says in words what it shows. `live`: of the last minutes, which no file has."""
+    """A picture by ECharts. `summary` says in words what it shows. `live`: of the last minutes, which no file has.
+    `links`: texts and addresses on other servers."""
 
     key: str
     title: str
@@ -92,6 +93,7 @@ class Plot:
     summary: str
     height_px: int = 340
     live: bool = False
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

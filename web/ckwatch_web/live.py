@@ -421,6 +421,7 @@ class LivePage:
                 self._button("PNG", lambda: self._save_plot(chart, block.key))
             chart = ui.echart(painted(block.option, dark=self._screen.dark)).classes("plot")
             summary = ui.element("p").classes("note note-hint")
+            links = ui.element("div").classes("place")
 
         def change(new: Plot) -> None:
             chart.options.clear()
@@ -436,6 +437,11 @@ class LivePage:
             summary.clear()
             with summary:
                 _sentence(new.summary)
+            links.clear()
+            links.set_visibility(bool(new.links))
+            with links:
+                for text, address in new.links:
+                    ui.link(text, address, new_tab=True).props("rel=noreferrer")
 
         describe(block)
         return change

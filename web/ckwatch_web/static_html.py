@@ -172,8 +172,14 @@ def _plot(block: Plot, plots: list[str], functions: list[str]) -> str:
     return (
         f'<div class="plot" data-plot="{name}" style="height:{block.height_px}px" role="img" aria-label="{label}">'
         f"</div>"
-        f'<p class="note note-hint">{_marked(block.summary)}</p>'
+        f'<p class="note note-hint">{_marked(block.summary)}</p>{_elsewhere(block.links)}'
     )
+
+
+def _elsewhere(links: Sequence[tuple[str, str]]) -> str:
+    """Links to other servers."""
+    found = " ".join(f'<a rel="noreferrer" href="{escape(address)}">{escape(text)}</a>' for text, address in links)
+    return f'<p class="place">{found}</p>' if found else ""
 
 
 def _without_functions(value: Any, functions: list[str]) -> Any:
