@@ -71,6 +71,8 @@ def feed_of(units: Iterable[UnitRow], **answers: Any) -> Feed:
 
         return ask
 
-    feed = Feed(cast("Any", SimpleNamespace(**{name: method(answer) for name, answer in answers.items()})))
+    feed = Feed(
+        cast("Any", SimpleNamespace(root="/nowhere", **{name: method(answer) for name, answer in answers.items()}))
+    )
     feed.units = {unit.id: unit for unit in units}
     return feed

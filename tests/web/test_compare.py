@@ -9,9 +9,11 @@ import pytest
 from cases.web_rows import HOSTILE, feed_of, unit_row
 from ckwatch import CkwatchError
 from ckwatch.model.isa import IsaFold, IsaLine
+from ckwatch.model.roofline import CacheState
 from ckwatch.model.text import Position, Span
 from ckwatch.model.timings import Comparison, Timing
-from ckwatch.wire.analysis import Analysis, Isa
+from ckwatch.prediction.predict import Prediction
+from ckwatch.wire.analysis import Analysis, Isa, ShapePrediction
 from ckwatch.wire.benchmarks import Compared
 from ckwatch.wire.messages import UnitDetail
 from ckwatch.wire.state import Unit
@@ -79,7 +81,10 @@ def test_figures_stand_side_by_side() -> None:
     ours, theirs = Side(ONE, {}, {}, report(kernel(vgprs=201))), Side(TWO, {}, {}, report(kernel(vgprs=189)))
     rows = {row["name"]: row for row in figures(ours, theirs).rows}
     assert (rows["VGPR"]["ours"], rows["VGPR"]["theirs"], rows["VGPR"]["differs"]) == ("201", "189", True)
-    assert rows["VGPR"]["worse"] == "against A"
+    assert rows["VGPR"]["worse"] == ""
+    for answer, word in (("slower", "explains"), ("faster", "in spite of")):
+        said = next(row for row in figures(ours, theirs, answer).rows if row["name"] == "VGPR")  # type: ignore[arg-type]
+        assert said["worse"] == word
     assert not rows["LDS"]["differs"]
     assert any(str(name).startswith("loop: ") for name in rows)
 
@@ -102,16 +107,50 @@ def test_the_answer_is_a_sentence_and_what_is_not_sure_is_hollow() -> None:
         compared("big", comparison=slow),
         compared("huge", comparison=None),
     ]
-    assert [(line.kind, line.text) for line in verdict(rows).lines] == [
-        ("faster", "A is faster than B on 1 of 3: -10.0 % on small, cold"),
-        ("slower", "A is slower than B on 1 of 3: +25.0 % on big, cold"),
-        ("calm", "on 1 of 3, A and B are as fast as each other, as far as was measured"),
-    ]
+    of_both = "A is faster on 1 of 3: -10.0 % on small, cold; it is slower on 1 of 3: +25.0 % on big, cold"
+    assert said(rows) == ("unsure", of_both)
+    of_one = "A is faster on 1 of 2: -10.0 % on small, cold (1 of them not decided, or equal)"
+    assert said(rows[:2]) == ("faster", of_one)
+    not_decided = "not decided on 1 of 1: A takes +60.0 %, which the samples cannot tell from noise"
+    assert said(rows[1:2]) == ("unsure", not_decided)
     plot = ratio_plot(rows)
     assert plot is not None
     (bars,) = plot.option["series"]
     hollow = [bar.get("itemStyle", {}).get("color") == "transparent" for bar in bars["data"]]
     assert hollow == [False, True, False]
+
+
+def said(rows: list[Compared], *analyses: Analysis) -> tuple[str, str]:
+    """The kind and the text of the verdict."""
+    line = verdict(rows, *analyses)
+    return line.kind, line.text
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        ((10.0, 9.0, 11.0), (20.0, 18.0, 22.0), ("faster", "is faster than B, and takes -50.0 % on small")),
+        ((20.0, 18.0, 22.0), (10.0, 9.0, 11.0), ("slower", "is slower than B, and takes +100 % on small")),
+        ((10.0, 5.0, 20.0), (20.0, 18.0, 22.0), ("unsure", "may be as fast as B, and takes -50.0 % on small")),
+        ((10.0, None, None), (20.0, None, None), ("unsure", "may be as fast as B, and takes -50.0 % on small")),
+    ],
+)
+def test_without_a_timing_predictions_answer_where_their_intervals_are_apart(
+    ours: tuple[float, float | None, float | None],
+    theirs: tuple[float, float | None, float | None],
+    expected: tuple[str, str],
+) -> None:
+    analyses = [predicted(unit, *times) for unit, times in ((ONE, ours), (TWO, theirs))]
+    assert said([], *analyses) == (expected[0], f"predicted, not measured: A {expected[1]}")
+    assert said([])[1].startswith("neither measured nor predicted")
+
+
+def predicted(unit: str, time_us: float, low_us: float | None, high_us: float | None) -> Analysis:
+    """The analysis of a unit with a prediction on one shape."""
+    found = Prediction(part="MI300X", cache=CacheState.COLD, roofline_us=1.0, time_us=time_us, low_us=low_us,
+                       high_us=high_us)  # fmt: skip
+    return Analysis(unit=unit, artifact_key="a", fresh=True, report=report(kernel()),
+                    shapes=(ShapePrediction(shape="small", prediction=found),))  # fmt: skip
 
 
 def test_the_picture_says_how_much_of_it_is_drawn() -> None:

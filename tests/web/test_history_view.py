@@ -18,6 +18,7 @@ from ckwatch_web.views.history import (
     MOST_PLOTS,
     by_shape,
     changes_of,
+    commits_of,
     depends,
     plot_of,
     runs_table,
@@ -48,6 +49,21 @@ def blocks(content: Content, kind: type) -> list[Any]:
     return [one for one in content.blocks if isinstance(one, kind)]
 
 
+def test_commits_stand_at_their_first_timing_and_lead_to_their_pages() -> None:
+    first, second = "a" * 40, "b" * 40 + "-dirty"
+    timings = [wire_timing(number, 80.0, commit=one) for number, one in ((1, first), (2, first), (3, second))]
+    assert [at for _, at in commits_of(timings)] == [timings[0].taken_at, timings[2].taken_at]
+    plot = plot_of("s", timings, {}, web="https://example.org/k")
+    marks = series(plot, "line")[0]["markLine"]["data"]
+    assert [mark["label"]["formatter"] for mark in marks if mark["label"]["show"]] == ["aaaaaaa", "bbbbbbb"]
+    assert [address for _, address in plot.links] == [
+        f"https://example.org/k/commit/{one}" for one in (first, "b" * 40)
+    ]
+    assert plot_of("s", timings, {}).links == ()
+    text = page(Content(title="", blocks=(plot,)), "History", menu=())
+    assert f'href="https://example.org/k/commit/{first}"' in text
+
+
 def test_medians_have_intervals_and_the_artifact_changes_are_marked() -> None:
     plot = plot_of("s", TIMINGS, VERDICTS)
     cold, hot, clock = series(plot, "line")
@@ -55,7 +71,8 @@ def test_medians_have_intervals_and_the_artifact_changes_are_marked() -> None:
     assert [point["value"][1] for point in hot["data"]] == [50.0]
     assert [bar["coords"][0][1] for bar in series(plot, "lines")[0]["data"]] == [72.0, 90.0]
     assert [bar["coords"][1][1] for bar in series(plot, "lines")[0]["data"]] == [88.0, 110.00000000000001]
-    assert [line["xAxis"] for line in cold["markLine"]["data"]] == [1000 * (1e9 + 7200)]
+    marks = {line["xAxis"]: line["name"].partition("\n")[0] for line in cold["markLine"]["data"]}
+    assert marks == {1000 * (1e9 + 3600): "c0ffee1234", 1000 * (1e9 + 7200): f"artifact {TIMINGS[1].artifact_key[:12]}"}
     assert [point["value"][1] for point in clock["data"]] == [1500.0, 1600.0]
     (time_axis, clock_axis) = plot.option["yAxis"]
     assert time_axis["min"] < 45.0

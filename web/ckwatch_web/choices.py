@@ -53,8 +53,10 @@ def choose(key: str, label: str, options: Iterable[str] | Mapping[str, str], que
 
 
 def kernel_choice(feed: Feed, query: Query) -> Choice:
-    """A kernel of the workspace; by default the first."""
-    return choose("kernel", "Kernel", sorted({row.kernel for row in feed.units.values()}), query)
+    """A kernel of the workspace; by default the one that was timed or built last."""
+    last = feed.units.get(chosen_unit(feed, {}))
+    kernels = sorted({row.kernel for row in feed.units.values()})
+    return choose("kernel", "Kernel", kernels, query, "" if last is None else last.kernel)
 
 
 def unit_choice(feed: Feed, query: Query, *, label: str = "Unit") -> Choice:

@@ -84,7 +84,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """A picture by ECharts. `summary` says in words what it shows. `live`: of the last minutes, which no file has."""
+    """A picture by ECharts. `summary` says in words what it shows. `live`: of the last minutes, which no file has.
+    `links`: texts and addresses on other servers."""
 
     key: str
     title: str
@@ -92,6 +93,7 @@ class Plot:
     summary: str
     height_px: int = 340
     live: bool = False
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,7 @@ HEADLINE_MARKS = {
     "best": ("★", "best"),
     "running": ("●", "runs"),
     "calm": ("✓", "all is well"),
+    "unsure": ("?", "not decided"),
 }
 """Kinds of headlines: the mark, which tells them apart without a colour, and a word for a screen reader."""
 
@@ -132,7 +135,7 @@ class Headline:
     """A sentence that says one thing with its number, and the address of what says more: a view on this server, or
     `#KEY` for a block of this one."""
 
-    kind: Literal["broken", "slower", "faster", "best", "running", "calm"]
+    kind: Literal["broken", "slower", "faster", "best", "running", "calm", "unsure"]
     text: str
     address: str = ""
 

@@ -26,6 +26,8 @@ _RATE = (
 """As `amounts.tflops`."""
 MARKS = {"FAST": "▲", "SLOW": "▼", "SAME": "=", "UNSURE": "?"}
 """Of verdicts; other words beside a number are shown as they are."""
+_PLAIN = "p => typeof p.value === 'string' ? p.value.replace(/`([^`]*)`/g, '$1') : p.value"
+"""As `content.without_marks`."""
 _WITH_VERDICT = (
     "p => { if (typeof p.value !== 'number') return p.value ?? '';"
     " const words = p.data[p.colDef.field + '_verdict']; const number = p.value.toFixed(p.value < 10 ? 3 : 1);"
@@ -91,6 +93,8 @@ def column_options(column: Column) -> dict[str, Any]:
         }
     else:
         options["filter"] = "agTextColumnFilter"
+        if column.kind == "text":
+            options[":valueFormatter"] = _PLAIN
     if column.kind == "heat":
         options[":cellClass"] = _HEAT
     elif column.kind == "share":

@@ -420,7 +420,8 @@ class LivePage:
                 title = _element("h2", "")
                 self._button("PNG", lambda: self._save_plot(chart, block.key))
             chart = ui.echart(painted(block.option, dark=self._screen.dark)).classes("plot")
-            summary = _element("p", block.summary).classes("note note-hint")
+            summary = ui.element("p").classes("note note-hint")
+            links = ui.element("div").classes("place")
 
         def change(new: Plot) -> None:
             chart.options.clear()
@@ -432,8 +433,15 @@ class LivePage:
             title.text = new.title
             chart.style(f"height: {new.height_px}px")
             chart.props["role"] = "img"
-            chart.props["aria-label"] = f"{new.title}. {new.summary}"
-            summary.text = new.summary
+            chart.props["aria-label"] = without_marks(f"{new.title}. {new.summary}")
+            summary.clear()
+            with summary:
+                _sentence(new.summary)
+            links.clear()
+            links.set_visibility(bool(new.links))
+            with links:
+                for text, address in new.links:
+                    ui.link(text, address, new_tab=True).props("rel=noreferrer")
 
         describe(block)
         return change
@@ -452,7 +460,8 @@ class LivePage:
                 for name, value in new.facts:
                     with ui.element("div"):
                         _element("dt", name)
-                        _element("dd", value)
+                        with ui.element("dd"):
+                            _sentence(value)
             lead(new.place)
 
         change(block)
@@ -469,7 +478,8 @@ class LivePage:
                     mark, word = HEADLINE_MARKS[line.kind]
                     with ui.element("li").classes(f"headline-{line.kind}"):
                         _element("span", mark).classes("mark").props(f'role=img aria-label="{word}"')
-                        ui.link(line.text, line.address) if line.address else _element("span", line.text)
+                        with ui.link(target=line.address) if line.address else ui.element("span"):
+                            _sentence(line.text)
 
         change(block)
         return change
@@ -482,8 +492,7 @@ class LivePage:
         def change(new: Note) -> None:
             text.clear()
             with text:
-                for part, code in spans(new.text):
-                    _element("code" if code else "span", part)
+                _sentence(new.text)
             text.classes(replace=f"note note-{new.kind}")
             links.clear()
             links.set_visibility(bool(new.links))
@@ -577,6 +586,12 @@ def _choices(content: Content | None) -> tuple[Choice, ...]:
 def _element(tag: str, text: str) -> TextElement:
     """An element with text, which is never read as HTML."""
     return TextElement(tag=tag, text=text)
+
+
+def _sentence(text: str) -> None:
+    """Draw a text with its code as code."""
+    for part, code in spans(text):
+        _element("code" if code else "span", part)
 
 
 def _text(text: str) -> str:

@@ -48,6 +48,13 @@ FLAME_COLOURS = 6
 FLAME_ROW_PX = 18
 
 
+TIME_LABEL = Function(
+    "value => { const [part, unit] = value < 1e3 ? [1, ' µs'] : value < 1e6 ? [1e3, ' ms'] : [1e6, ' s'];"
+    " return Number((value / part).toPrecision(4)) + unit; }"
+)
+"""Of an axis of µs."""
+
+
 def base(**parts: Any) -> Option:
     """Return the options that all plots share."""
     return {

@@ -7,7 +7,6 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +19,9 @@ from uvicorn import Config, Server
 
 from ckwatch import CkwatchError
 from ckwatch_web.access import Guard, Keys, address_of
-from ckwatch_web.content import csv_text
+from ckwatch_web.content import Content, Note, csv_text, without_marks
 from ckwatch_web.live import LivePage
+from ckwatch_web.static_html import page
 from ckwatch_web.views.all import VIEWS
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _page(
     def invite(path: str) -> str:
         return address_of(port, keys, path)
 
-    async def page(request: Request) -> None:
+    async def window_page(request: Request) -> None:
         window = ui.context.client
         query = dict(request.query_params)
         shown = LivePage(view, feed, query, views=VIEWS, allow_changes=allow_changes, invite=invite)
@@ -72,20 +72,15 @@ def _page(
             window.on_delete(scope.cancel)
             await shown.run()
 
-    return page
+    return window_page
 
 
 async def _no_such_page(request: Request, _error: Exception) -> Response:
     """An address that is none, with the ways back."""
-    links = "".join(f'<li><a href="{view.path}">{escape(view.title)}</a></li>' for view in VIEWS.values())
-    text = (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>no such page – ckwatch</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<link rel="stylesheet" href="/assets/style.css"></head><body class="static"><div class="nicegui-content">'
-        f"<main><h1>No such page</h1><p>There is nothing at <code>{escape(request.url.path)}</code>. The views are:</p>"
-        f"<ul>{links}</ul></main></div></body></html>\n"
-    )
-    return HTMLResponse(text, status_code=404)
+    menu = [(view.title, view.path) for view in VIEWS.values()]
+    text = f"There is nothing at `{without_marks(request.url.path)}`. The views are above."
+    content = Content(title="", blocks=(Note(key="gone", text=text),))
+    return HTMLResponse(page(content, "No such page", menu=menu, style="/assets/style.css"), status_code=404)
 
 
 def _csv(feed: Feed) -> Callable[[str, str, Request], Awaitable[Response]]:

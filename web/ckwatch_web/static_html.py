@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -32,6 +33,7 @@ from ckwatch_web.content import (
     changes,
     csv_text,
     spans,
+    without_marks,
 )
 from ckwatch_web.grid import HEAT_STEPS, SHARE_STEPS, UNSURE, verdict_marks
 from ckwatch_web.places import TextPlace, place_in
@@ -82,11 +84,12 @@ def page(
     title: str,
     *,
     menu: Sequence[tuple[str, str]],
-    others: Sequence[tuple[str, str]],
-    csv_of: Mapping[str, str],
+    others: Sequence[tuple[str, str]] = (),
+    csv_of: Mapping[str, str] = MappingProxyType({}),
+    style: str = STYLE_FILE,
 ) -> str:
     """The file's text. `menu` are names and files of the views, `others` those of the same view, and `csv_of` is the
-    CSV file of each table."""
+    CSV file of each table; `style` is the address of the style sheet."""
     plots: list[str] = []
     functions: list[str] = []
     kept = (block for block in content.blocks if not changes(block) and not (isinstance(block, Plot) and block.live))
@@ -105,7 +108,7 @@ def page(
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f'<title>{escape(heading)} – ckwatch</title><link rel="stylesheet" href="{STYLE_FILE}"></head>'
+        f'<title>{escape(heading)} – ckwatch</title><link rel="stylesheet" href="{style}"></head>'
         f'<body class="static"><div class="nicegui-content"><nav class="top" aria-label="Views">{links}</nav>'
         f"<main><h1>{escape(heading)}</h1>{more}{body}</main></div>{scripts}</body></html>\n"
     )
@@ -137,7 +140,7 @@ def _section(title: str, body: str) -> str:
 
 
 def _facts(block: Facts) -> str:
-    pairs = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in block.facts)
+    pairs = "".join(f"<div><dt>{escape(name)}</dt><dd>{_marked(value)}</dd></div>" for name, value in block.facts)
     return f'<dl class="facts">{pairs}</dl>'
 
 
@@ -151,7 +154,7 @@ def _headlines(block: Headlines) -> str:
         mark, word = HEADLINE_MARKS[line.kind]
         lines.append(
             f'<li class="headline-{line.kind}"><span class="mark" role="img" aria-label="{word}">{mark}</span> '
-            f"<span>{escape(line.text)}</span></li>"
+            f"<span>{_marked(line.text)}</span></li>"
         )
     return f'<ul class="headlines">{"".join(lines)}</ul>'
 
@@ -165,12 +168,18 @@ def _plot(block: Plot, plots: list[str], functions: list[str]) -> str:
     data = {"option": light, "dark": {key: value for key, value in dark.items() if value != light.get(key)}}
     name = f"plot-{len(plots)}"
     plots.append(f'<script type="application/json" id="{name}">{_json(data)}</script>')
-    label = escape(f"{block.title}. {block.summary}")
+    label = escape(without_marks(f"{block.title}. {block.summary}"))
     return (
         f'<div class="plot" data-plot="{name}" style="height:{block.height_px}px" role="img" aria-label="{label}">'
         f"</div>"
-        f'<p class="note note-hint">{escape(block.summary)}</p>'
+        f'<p class="note note-hint">{_marked(block.summary)}</p>{_elsewhere(block.links)}'
     )
+
+
+def _elsewhere(links: Sequence[tuple[str, str]]) -> str:
+    """Links to other servers."""
+    found = " ".join(f'<a rel="noreferrer" href="{escape(address)}">{escape(text)}</a>' for text, address in links)
+    return f'<p class="place">{found}</p>' if found else ""
 
 
 def _without_functions(value: Any, functions: list[str]) -> Any:
@@ -224,7 +233,7 @@ def _cell(column: Column, row: Row) -> str:
         classes.append("code-cell")
     if column.mark and row.get(column.mark):
         classes.append("differs")
-    text = shown(value)
+    text = without_marks(shown(value)) if column.kind == "text" else shown(value)
     if column.kind == "heat" and isinstance(value, (int, float)):
         classes.append(f"heat-{sum(value > step for step in HEAT_STEPS)}")
         verdict = str(row.get(f"{column.key}_verdict") or "")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from math import inf
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from anyio import to_thread
 
@@ -34,7 +36,7 @@ from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
     from ckwatch.model.text import Span
-    from ckwatch.wire.analysis import Analysis, CodeObjectReport, Isa
+    from ckwatch.wire.analysis import Analysis, CodeObjectReport, Isa, ShapePrediction
     from ckwatch.wire.benchmarks import Compared
     from ckwatch.wire.messages import UnitDetail
     from ckwatch_web.feed import Feed, UnitRow
@@ -106,14 +108,17 @@ def _toml(value: Any) -> str:
     return str(value)
 
 
-def figures(ours: Side, theirs: Side) -> Table:
-    """Registers, LDS, occupancy, and the main loop's instructions and predictions."""
+def figures(ours: Side, theirs: Side, answer: Answer = "unsure") -> Table:
+    """Registers, LDS, occupancy, and the main loop's instructions and predictions; which of them explain the answer,
+    and which there are in spite of it."""
+    slower = {"slower": True, "faster": False}.get(answer)
     both = ours.report is not None and theirs.report is not None
     rows: list[Row] = [
         {
             "id": one.name, "name": one.name, "ours": one.now, "theirs": one.before,
             MARK: both and one.before != one.now,
-            "worse": "" if one.worse is None else "against A" if one.worse else "for A", UNIT: ours.name,
+            "worse": "" if None in (one.worse, slower) else "explains" if one.worse == slower else "in spite of",
+            UNIT: ours.name,
         }
         for one in compared_figures(theirs.report, ours.report)
     ]  # fmt: skip
@@ -121,7 +126,7 @@ def figures(ours: Side, theirs: Side) -> Table:
         Column(key="name", title="figure", width=260, pinned=True, mark=MARK),
         Column(key="ours", title="A", width=160, mark=MARK),
         Column(key="theirs", title="B", width=160, mark=MARK),
-        Column(key="worse", title="speaks", width=140),
+        Column(key="worse", title="the verdict", width=140, note="Which way the figure points, beside the verdict"),
     )
     title = "Code objects; what is called predicted was not measured"
     return Table(key="figures", title=title, columns=columns, rows=tuple(rows), empty="none was analysed")
@@ -160,25 +165,60 @@ def timings(compared: Iterable[Compared]) -> Table:
     return Table(key="timings", title="Measured on each shape", columns=columns, rows=tuple(rows), empty=empty)
 
 
-def verdict(compared: Iterable[Compared]) -> Headlines:
-    """The answer in a sentence or two: on how many shapes A is surely faster and slower than B, and by how much."""
-    known = [one for one in compared if one.comparison is not None]
-    lines = []
-    kinds: tuple[tuple[Literal["faster", "slower"], str, Callable[..., float]], ...] = (
-        ("faster", "FAST", min), ("slower", "SLOW", max),
-    )  # fmt: skip
-    for kind, name, most in kinds:
-        some = [(one.comparison.ratio, one) for one in known if one.comparison and one.comparison.verdict == name]
-        if some:
-            ratio = most(ratio for ratio, _ in some)
-            where = next(one for found, one in some if found == ratio)
-            text = f"A is {kind} than B on {len(some)} of {len(known)}: {change(ratio)} on {where.shape}, {where.cache}"
-            lines.append(Headline(kind=kind, text=text, address="#timings"))
-    left = sum(one.comparison is not None and one.comparison.verdict not in SURE for one in known)
-    if left:
-        text = f"on {left} of {len(known)}, A and B are as fast as each other, as far as was measured"
-        lines.append(Headline(kind="calm", text=text, address="#timings"))
-    return Headlines(key="verdict", title="Verdict", lines=tuple(lines))
+Answer = Literal["faster", "slower", "calm", "unsure"]
+"""Of A against B; `calm`: they are as fast as each other."""
+
+
+def verdict(compared: Iterable[Compared], ours: Analysis | None = None, theirs: Analysis | None = None) -> Headline:
+    """The answer in one sentence: what was measured, if anything was, else what is predicted."""
+    ratios: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for one in compared:
+        if (found := one.comparison) is not None:
+            ratios[found.verdict].append((found.ratio, f"{one.shape}, {one.cache}"))
+    known = sum(map(len, ratios.values()))
+    if not known:
+        return _predicted_verdict(_predicted(ours), _predicted(theirs))
+    fast, slow = sorted(ratios["FAST"]), sorted(ratios["SLOW"], reverse=True)
+    parts = [
+        f"{word} on {len(some)} of {known}: {change(some[0][0])} on {some[0][1]}"
+        for word, some in (("faster", fast), ("slower", slow))
+        if some
+    ]
+    if parts:
+        if len(slow) > len(fast):
+            parts.reverse()
+        kind: Answer = "unsure" if len(fast) == len(slow) else "faster" if len(fast) > len(slow) else "slower"
+        rest = known - len(fast) - len(slow)
+        left = f" ({rest} of them not decided, or equal)" if rest and not parts[1:] else ""
+        text = f"A is {'; it is '.join(parts)}{left}"
+        return Headline(kind=kind, text=text, address="#timings")
+    if unsure := sorted(ratios["UNSURE"]):
+        span = change(unsure[0][0]) + (f" to {change(unsure[-1][0])}" if unsure[1:] else "")
+        text = f"not decided on {len(unsure)} of {known}: A takes {span}, which the samples cannot tell from noise"
+        return Headline(kind="unsure", text=text, address="#timings")
+    text = f"A and B are as fast as each other on {'all ' if known > 1 else ''}{known}, as far as was measured"
+    return Headline(kind="calm", text=text, address="#timings")
+
+
+def _predicted(analysis: Analysis | None) -> dict[str, ShapePrediction]:
+    return {} if analysis is None else {one.shape: one for one in analysis.shapes}
+
+
+def _predicted_verdict(ours: Mapping[str, ShapePrediction], theirs: Mapping[str, ShapePrediction]) -> Headline:
+    """The answer by predictions alone; intervals that overlap decide nothing."""
+    both = [(ours[shape].prediction, theirs[shape].prediction, shape) for shape in ours if shape in theirs]
+    ratios = sorted((one.time_us / other.time_us, shape) for one, other, shape in both if one.time_us and other.time_us)
+    if not ratios:
+        return Headline(kind="unsure", text="neither measured nor predicted: `ckwatch bench` takes timings")
+    (low, at), (high, to) = ratios[0], ratios[-1]
+    apart = all(
+        (one.high_us or inf) < (other.low_us or 0.0) or (other.high_us or inf) < (one.low_us or 0.0)
+        for one, other, _ in both
+    )
+    kind: Answer = "unsure" if not apart or low <= 1 <= high else "faster" if high < 1 else "slower"
+    word = "may be as fast as B" if kind == "unsure" else f"is {kind} than B"
+    span = f"{change(low)} on {at}" + (f" to {change(high)} on {to}" if len(ratios) > 1 else "")
+    return Headline(kind=kind, text=f"predicted, not measured: A {word}, and takes {span}")
 
 
 def ratio_plot(compared: Sequence[Compared]) -> Plot | None:
@@ -362,20 +402,23 @@ async def show(feed: Feed, query: Query) -> Content:
         compared = await feed.client.compare(unit, against)
     except CkwatchError as error:
         notes.append(Note(key="compare", text=_with_hint(error), kind="hint"))
-    theirs = (await _side(feed, against, notes))[0] if against in feed.units else earlier(against, analysis, compared)
+    other_analysis = None
+    if against in feed.units:
+        theirs, other_analysis = await _side(feed, against, notes)
+    else:
+        theirs = earlier(against, analysis, compared)
     blocks: list[Block] = [choice, other, part, _about(row, "A")]
     if against in feed.units:
         blocks.append(_about(feed.units[against], "B"))
-    answer = verdict(compared)
-    if answer.lines:
-        blocks.insert(3, answer)
+    answer = verdict(compared, analysis, other_analysis)
+    blocks.insert(3, Headlines(key="verdict", title="Verdict", lines=(answer,)))
     picture = ratio_plot(compared)
     blocks += [] if picture is None else [picture]
     if compared:
         blocks.append(timings(compared))
     blocks.append(parameters(ours, theirs))
     if ours.report is not None or theirs.report is not None:
-        blocks.append(figures(ours, theirs))
+        blocks.append(figures(ours, theirs, cast("Answer", answer.kind)))
         blocks += await _isa(feed, unit, against, part.value, notes)
     return Content(title=f"{unit} and {options[against]}", blocks=(*blocks, *notes))
 

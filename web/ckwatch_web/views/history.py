@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import ceil, floor, log10
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
 from ckwatch import CkwatchError
 from ckwatch.model.amounts import FLAT, count, short_commit, time_of, timestamp
+from ckwatch.system.git import commit_address, web_address_of
 from ckwatch.wire import figures_text
 from ckwatch_web.choices import choose, chosen_unit, unit_choice
 from ckwatch_web.content import ID, PLACE, UNIT, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
-from ckwatch_web.plots import COLOURS, NAME_TIP, Option, axis, base, legend
+from ckwatch_web.plots import COLOURS, NAME_TIP, TIME_LABEL, Option, axis, base, legend
 from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
@@ -29,8 +31,14 @@ ALL = "all"
 LIMITS = (100, 500, 2000)
 MOST_PLOTS = 6
 MOST_RUNS = 200
-MOST_CHANGES = 60
-"""Changes of the artifact that a plot marks, the last ones."""
+MOST_CHANGES, MOST_COMMITS = 60, 12
+"""Changes of the artifact and of the commit that a plot marks, the last ones."""
+
+DIRTY = "-dirty"
+"""Ends the commit of a workspace that differs from it."""
+
+WEB = "address of the repository's pages"
+"""What the feed keeps it as."""
 
 WIDE = 10.0
 """Values that differ by more than this factor are drawn on a logarithmic axis."""
@@ -57,19 +65,20 @@ def by_shape(timings: Iterable[Timing]) -> dict[str, list[Timing]]:
     return dict(sorted(found.items(), key=lambda each: -each[1][-1].id))
 
 
-def _drawn(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int) -> Plot | Note:
+def _drawn(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int, web: str) -> Plot | Note:
     """The picture of a shape; a sentence where it has no time."""
     if any(timing.failure is None for timing in timings):
-        return plot_of(shape, timings, verdicts, at)
+        return plot_of(shape, timings, verdicts, at, web)
     return Note(key=f"untimed-{at}", text=f"{shape}: {summary_of(timings, verdicts, 0)}", kind="warning")
 
 
 SHORT_S, HOUR_S = 120.0, 3600.0
 
 
-def plot_of(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int = 0) -> Plot:
+def plot_of(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int = 0, web: str = "") -> Plot:
     """One shape's medians, with the interval from the minimum to the third quartile, and the clocks where they were
-    read. Vertical lines stand where the artifact became another one, crosses where there was no time."""
+    read. Vertical lines stand where the artifact became another one, with the commit if that did, crosses where there
+    was no time. `web`: the address of the repository's pages."""
     timed = [timing for timing in timings if timing.failure is None]
     groups: dict[tuple[str, str], list[Timing]] = {}
     for timing in timed:
@@ -88,8 +97,9 @@ def plot_of(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int =
         names.append("failed")
         series.append(_failures(failed, min(lows, default=1.0)))
     changes = changes_of(timings)
-    if series and changes:
-        series[0]["markLine"] = _change_lines(changes[-MOST_CHANGES:])
+    commits = commits_of(timings)[-MOST_COMMITS:]
+    if series and (changes or commits):
+        series[0]["markLine"] = _change_lines(changes[-MOST_CHANGES:], commits)
     clocks = [timing for timing in timed if timing.clock_mhz is not None and timing.cache == timed[0].cache]
     axes = [_time_axis(min(lows, default=1.0), max(highs, default=1.0))]
     if clocks:
@@ -105,7 +115,8 @@ def plot_of(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int =
         series=series,
     )
     summary = summary_of(timings, verdicts, len(changes))
-    return Plot(key=f"history-{at}", title=shape, option=option, summary=summary, height_px=340)
+    links = ((short_commit(one), commit_address(web, one.removesuffix(DIRTY))) for one, _ in commits) if web else ()
+    return Plot(key=f"history-{at}", title=shape, option=option, summary=summary, height_px=340, links=tuple(links))
 
 
 def _ends(timings: Sequence[Timing]) -> Option:
@@ -116,16 +127,16 @@ def _ends(timings: Sequence[Timing]) -> Option:
 
 def _time_axis(low: float, high: float) -> Option:
     """Covers all intervals, and at least the part `FLAT` of the times: equal times are to look equal."""
-    labels = {"hideOverlap": True}
-    gap = 16 + 7 * max(len(f"{high:,.0f}"), 4)
+    labels = {"hideOverlap": True, ":formatter": TIME_LABEL}
+    gap = 62
     if high > WIDE * low:
         return axis(
-            "median, µs", kind="log", nameGap=gap, min=_rounded(low / 1.1), max=_rounded(high * 1.1), axisLabel=labels
+            "median", kind="log", nameGap=gap, min=_rounded(low / 1.1), max=_rounded(high * 1.1), axisLabel=labels
         )
     room = max(0.05 * (high - low), (FLAT * high - (high - low)) / 2)
     step = 10.0 ** floor(log10(high - low + 2 * room)) / 5
     bottom, top = step * floor((low - room) / step), step * ceil((high + room) / step)
-    return axis("median, µs", nameGap=gap, min=_rounded(max(bottom, 0.0)), max=_rounded(top), axisLabel=labels)
+    return axis("median", nameGap=gap, min=_rounded(max(bottom, 0.0)), max=_rounded(top), axisLabel=labels)
 
 
 def _rounded(value: float) -> float:
@@ -181,13 +192,23 @@ def changes_of(timings: Sequence[Timing]) -> list[Timing]:
     return [now for before, now in pairwise(timings) if before.artifact_key != now.artifact_key]
 
 
-def _change_lines(changes: Sequence[Timing]) -> Option:
+def commits_of(timings: Sequence[Timing]) -> list[tuple[str, float]]:
+    """The commits that timings, in the order in which they were taken, are of, and when the first of each was taken."""
+    found = [(timing.commit, timing.taken_at) for timing in timings if timing.commit]
+    return [now for before, now in pairwise([("", 0.0), *found]) if before[0] != now[0]]
+
+
+def _change_lines(changes: Sequence[Timing], commits: Sequence[tuple[str, float]]) -> Option:
+    """A line at each new artifact and each new commit, whose name stands above it."""
+    named = {1000 * at: commit for commit, at in commits}
+    at = {1000 * timing.taken_at: f"artifact {timing.artifact_key[:12]}" for timing in changes}
     data = [
-        {"xAxis": 1000 * timing.taken_at, "name": f"artifact {timing.artifact_key[:12]}\n{short_commit(timing.commit)}"}
-        for timing in changes
-    ]
-    return {"symbol": "none", "data": data, "label": {"show": False},
-            "lineStyle": {"color": CHANGE_COLOUR, "type": "dashed", "width": 1}}  # fmt: skip
+        {"xAxis": x, "name": "\n".join(filter(None, (at.get(x, ""), short_commit(named.get(x))))),
+         "label": {"show": x in named, "formatter": short_commit(named.get(x))[:7], "fontSize": 10,
+                   "color": CHANGE_COLOUR}}
+        for x in sorted({*at, *named})
+    ]  # fmt: skip
+    return {"symbol": "none", "data": data, "lineStyle": {"color": CHANGE_COLOUR, "type": "dashed", "width": 1}}
 
 
 def tip_of(timing: Timing, verdicts: Verdicts) -> str:
@@ -322,6 +343,10 @@ async def show(feed: Feed, query: Query) -> Content:
     except CkwatchError:  # it was removed meanwhile: its history is there all the same
         verdicts = {}
 
+    if WEB not in feed.kept:
+        feed.kept[WEB] = await web_address_of(Path(feed.client.root))
+    web: str = feed.kept[WEB]
+
     def blocks() -> tuple[Block, ...]:
         groups = by_shape(timings)
         shape = shape_choice(list(groups), query)
@@ -331,7 +356,7 @@ async def show(feed: Feed, query: Query) -> Content:
         if not groups:
             why = row.unmeasured or f"`ckwatch bench '{row.id}'` takes timings"
             made.append(Note(key="untimed", text=f"No timings: {why}.", kind="hint"))
-        made += [_drawn(name, own, verdicts, at) for at, (name, own) in enumerate(shown)]
+        made += [_drawn(name, own, verdicts, at, web) for at, (name, own) in enumerate(shown)]
         tabled = [timing for timing in timings if shape.value in (ALL, timing.shape)]
         made += [timings_table(row, tabled, verdicts), runs_table(row, runs)]
         return tuple(made)
