@@ -145,7 +145,8 @@ async def _tokens(answers: _Answers) -> types.SemanticTokens:
 async def _whole_tokens(answers: _Answers) -> types.SemanticTokens:
     """Tokens of a document, from which the next ones may differ."""
     tokens, uri = await _tokens(answers), answers.params.text_document.uri
-    tokens.result_id = answers.session.given_tokens.keep(uri, tokens.data)
+    if answers.session.capabilities.token_deltas:
+        tokens.result_id = answers.session.given_tokens.keep(uri, tokens.data)
     return tokens
 
 
