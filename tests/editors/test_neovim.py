@@ -42,7 +42,7 @@ FIGURES = "vim.iter(vim.lsp.inlay_hint.get({ bufnr = 0 })):map(function(h) retur
 
 
 FLOAT = (
-    "vim.b.lsp_floating_preview and"
+    "vim.api.nvim_win_is_valid(vim.b.lsp_floating_preview or -1) and"
     " table.concat(vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(vim.b.lsp_floating_preview), 0, -1, false), '\\n')"
 )
 """The text of a hover, or of a signature."""
@@ -266,7 +266,7 @@ def hover_until(nvim: Neovim, pattern: str) -> None:
 
 def float_until(nvim: Neovim, pattern: str, ask: str) -> None:
     """Until a floating window fits a pattern of Lua."""
-    close = "if vim.b.lsp_floating_preview then pcall(vim.api.nvim_win_close, vim.b.lsp_floating_preview, true) end"
+    close = "pcall(vim.api.nvim_win_close, vim.b.lsp_floating_preview or -1, true)"
     nvim.ask_until(
         lambda: nvim.lua(f"{close} vim.lsp.buf.{ask}({{ silent = true }})"),
         f"(function() local text = {FLOAT} return text and text:find('{pattern}') and text end)()",

@@ -66,7 +66,9 @@ ALL: dict[str, Any] = {
         "completion": {"completionItem": {"snippetSupport": True}},
         "semanticTokens": {
             "requests": {"range": True, "full": {"delta": True}},
-            **{"tokenTypes": [], "tokenModifiers": [], "formats": ["relative"]},
+            "tokenTypes": [],
+            "tokenModifiers": [],
+            "formats": ["relative"],
         },
     },
     "window": {"workDoneProgress": True, "showDocument": {"support": True}},

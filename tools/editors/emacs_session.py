@@ -53,8 +53,12 @@ _STATE = """
 """
 
 
+class LispError(Exception):
+    """A form failed; the message has Emacs's own words."""
+
+
 class EmacsError(AssertionError):
-    """A form failed, or what it waited for did not come; the message has Emacs's own words."""
+    """What was waited for did not come, or Emacs has gone."""
 
 
 class Emacs:
@@ -98,7 +102,7 @@ class Emacs:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(OSError, EmacsError):
+        with suppress(OSError, EmacsError, LispError):
             self.lisp(
                 "(progn (dolist (buffer (buffer-list)) (with-current-buffer buffer (set-buffer-modified-p nil))) "
                 "(run-with-timer 0 nil #'kill-emacs) t)"
@@ -108,7 +112,7 @@ class Emacs:
         self._folder.cleanup()
 
     def lisp(self, form: str, *, timeout_s: float = PATIENCE_S) -> Any:
-        """The value of a form in the buffer of the selected window. Raises EmacsError where it fails."""
+        """The value of a form in the buffer of the selected window. Raises LispError where it fails."""
         return self._ask({"lisp": form}, timeout_s)
 
     def wait_for(self, form: str, *, timeout_s: float = PATIENCE_S) -> Any:
@@ -139,5 +143,5 @@ class Emacs:
         line, _, self._unread = self._unread.partition(b"\n")
         reply = json.loads(line)
         if not reply["done"]:
-            raise EmacsError(reply["result"])
+            raise LispError(reply["result"])
         return reply["result"]

@@ -27,8 +27,12 @@ return last
 """
 
 
+class LuaError(Exception):
+    """A chunk of Lua failed; the message has Neovim's own words."""
+
+
 class NeovimError(AssertionError):
-    """A chunk of Lua failed, or what it waited for did not come; the message has Neovim's own words."""
+    """What was waited for did not come, or Neovim has gone."""
 
 
 class Neovim:
@@ -79,7 +83,7 @@ class Neovim:
         self._process.stdout.close()
 
     def lua(self, source: str, *arguments: object, timeout_s: float = PATIENCE_S) -> Any:
-        """The value that a chunk of Lua returns; its `...` are the arguments. Raises NeovimError where it fails."""
+        """The value that a chunk of Lua returns; its `...` are the arguments. Raises LuaError where it fails."""
         assert self._process.stdin is not None  # noqa: S101 - opened with pipes
         self._count += 1
         request = {"id": self._count, "lua": source, "arguments": arguments}
@@ -87,7 +91,7 @@ class Neovim:
         self._process.stdin.flush()
         reply = self._reply(time.monotonic() + timeout_s)
         if not reply["done"]:
-            raise NeovimError(reply["result"])
+            raise LuaError(reply["result"])
         return reply["result"]
 
     def keys(self, typed: str) -> None:

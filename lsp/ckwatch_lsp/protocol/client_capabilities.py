@@ -77,8 +77,8 @@ def capabilities_of(
     """The editor's capabilities; what `given` leaves out is not supported.
 
     Neovim answers a refresh by pulling the whole workspace and ignores the part about open files: diagnostics are
-    pushed to it instead. It applies what has changed in the tokens of a document to those of a range that it got meanwhile:
-    it gets the tokens themselves.
+    pushed to it instead. It applies changes of a document's tokens to those of a range that it got meanwhile: it gets
+    all tokens each time.
     """
     found: dict[str, Any] = {
         each.name: any(sent(given, path) for path in each.metadata["paths"])
