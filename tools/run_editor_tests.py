@@ -18,10 +18,6 @@ GRACE_S = 150.0
 """How long an editor's tests may go on after the time has run out."""
 
 
-FAILED = 1
-"""pytest's exit status where a test has failed."""
-
-
 @dataclass(frozen=True, slots=True)
 class Group:
     """An editor, its tests (a pattern of `tests/editors`), and the seconds they may take on two cores, with what has to
@@ -61,17 +57,10 @@ def run_within(groups: Sequence[Group], limit_s: float | None, run: Run) -> int:
 
 
 def run_pytest(files: Sequence[str], limit_s: float | None) -> int:
-    """The exit status of pytest; 1 when it was stopped. What fails is run once more, and that is said: a window that
-    was drawn too late looks like a mistake."""
+    """The exit status of pytest; 1 when it was stopped."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", "editors", *files]
-    began_s = time.monotonic()
     try:
-        status = subprocess.run(command, cwd=ROOT, check=False, timeout=limit_s).returncode
-        if status != FAILED:
-            return status
-        print("once more, those that failed:", flush=True)
-        left_s = None if limit_s is None else max(limit_s - (time.monotonic() - began_s), 1.0)
-        return subprocess.run([*command, "--last-failed"], cwd=ROOT, check=False, timeout=left_s).returncode
+        return subprocess.run(command, cwd=ROOT, check=False, timeout=limit_s).returncode
     except subprocess.TimeoutExpired:
         print("stopped: the time has run out")
         return 1

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ckwatch.cpp import answers
+from ckwatch.cpp.clangd import ClangdRefusalError, LentText
 from ckwatch.cpp.mappings import NotForwardedError
 from ckwatch.cpp.places import LENT, HeaderPlaces, Places, TemplatePlaces, range_from, uri_of
+from ckwatch.cpp.questions import Question
+from ckwatch.cpp.supervisor import ClangdSupervisor
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import LineIndex, Position, Range
+from ckwatch.wire.cpp import CppRequest, Place
 from fakes.saved_answers import ANSWERS, TEMPLATE, UNIT, URI, saved_places, saved_source
 
 LINES = LineIndex(TEMPLATE)
@@ -262,6 +267,7 @@ def change(places: Places, old: str, new: str, uri: str = URI) -> dict[str, Any]
         ("tile", "a{{b", "the new text would be read as Jinja"),
         ("scale", "{%", "the new text would be read as Jinja"),
         ("1, 2}", "{1, 2}}", "the new text would be read as Jinja"),
+        ("tile", f'"{LENT}/main/host/k.cpp"', "the new text would name a file that does not exist"),
     ],
 )
 def test_edits_that_cannot_be_made(old: str, new: str, reason: str, places: TemplatePlaces) -> None:
@@ -286,6 +292,35 @@ def test_edits_of_files(places: TemplatePlaces, tmp_path: Path) -> None:
     header = HeaderPlaces("file:///usr/h.h")
     with pytest.raises(NotForwardedError, match="headers are not changed"):
         answers.edits(change(places, "tile", "x", header.uri), header)
+
+
+OWN = f"{LENT}/main/host/k.cpp"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (f"conflict at {OWN}:AT", "conflict at {folder}/k.cpp.j2:6:15"),
+        (f"struct `Holder<(lambda at {OWN}:AT)>`", "struct `Holder<(lambda at {folder}/k.cpp.j2:6:15)>`"),
+        (f'Value = `&"{OWN}"[0]`', 'Value = `&"the rendered source"[0]`'),
+        (f"Is it {OWN}? {OWN}.", "Is it the rendered source? the rendered source."),
+        (f"{LENT}/other/device/a b/x.cpp.cpp:1:2 and {OWN}", "another rendered source and the rendered source"),
+        (f"{OWN}.cu (and 1 others)", "another rendered source (and 1 others)"),
+        ("/usr/include/k.cpp:6:11", "/usr/include/k.cpp:6:11"),
+    ],
+)
+def test_texts_that_are_lent_are_not_named(given: str, said: str, places: TemplatePlaces, tmp_path: Path) -> None:
+    at = position(places, "tile")
+    given = given.replace(":AT", f":{at.line + 1}:{at.column + 1}")
+    said = said.replace("{folder}", str(tmp_path))
+    assert answers.in_own_words(given, places) == said
+    kept = {"uri": given, "data": {"item": given}, "line": 3}
+    assert answers.in_own_words({"contents": [given], **kept}, places) == {"contents": [said], **kept}
+
+
+def test_a_header_keeps_its_name_beside_texts_that_are_lent() -> None:
+    said = answers.in_own_words(f"/usr/h.h and /usr/h.h:3:4 in {OWN}", HeaderPlaces("file:///usr/h.h"))
+    assert said == "/usr/h.h and /usr/h.h:3:4 in another rendered source"
 
 
 def test_actions(places: TemplatePlaces) -> None:
@@ -319,3 +354,34 @@ def test_calls(places: TemplatePlaces) -> None:
     ]
     elsewhere = {**ANSWERS["use"], "uri": f"file://{LENT}/main/device/k.cpp"}
     assert answers.function(elsewhere, places, about) is None
+
+
+class _Refusing:
+    """A supervisor whose clangd refuses to rename."""
+
+    def __init__(self, *messages: str) -> None:
+        self.messages = list(messages)
+
+    async def ask(self, _text: LentText, _method: str, _params: Mapping[str, Any]) -> Any:
+        raise ClangdRefusalError(self.messages.pop(0))
+
+    ask_alone = ask
+
+
+async def refused(places: TemplatePlaces, *messages: str) -> str:
+    """Return how a rename ends that clangd refuses in these words, alone and beside other texts."""
+    template = str(places.path)
+    start = Place(line=5, character=10)
+    request = CppRequest(question="rename", path=template, start=start, name="width")
+    text = LentText(OWN, places.source.text, (), Path("/"))
+    question = Question(request, text, places, cast("ClangdSupervisor", _Refusing(*messages)), {})
+    with pytest.raises(CkwatchError) as raised:
+        await question.answer()
+    return f"{type(raised.value).__name__}: {raised.value.message}"
+
+
+async def test_a_rename_that_clangd_has_not_read_everything_for_is_asked_again(places: TemplatePlaces) -> None:
+    for said in (f"File must be saved first: {OWN}", f"Files must be saved first: {OWN} (and 1 others)"):
+        assert await refused(places, "x", said) == "OvertakenError: the text has changed since clangd read it"
+    conflict = await refused(places, "x", f"conflict with the symbol in {OWN}:1:1")
+    assert conflict == f"ClangdRefusalError: conflict with the symbol in {places.path}:1:44"

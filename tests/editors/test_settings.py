@@ -42,6 +42,11 @@ def zed() -> Any:
     return json.loads((EDITORS / "zed/settings.json").read_text())["lsp"]["ckwatch"]["settings"]
 
 
+def jetbrains() -> Any:
+    """The settings of JetBrains' IDEs."""
+    return json.loads((EDITORS / "jetbrains/ckwatch/settings.json").read_text())["ckwatch"]
+
+
 def neovim() -> dict[str, Any]:
     """The settings in Neovim's help."""
     text = (EDITORS / "neovim/doc/ckwatch.txt").read_text()
@@ -52,13 +57,13 @@ def neovim() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("given", [sublime, helix, zed, neovim])
+@pytest.mark.parametrize("given", [sublime, helix, zed, jetbrains, neovim])
 def test_the_server_takes_the_settings(given: Callable[[], dict[str, Any]]) -> None:
     assert given()
     assert settings_from(given())[1] == []
 
 
-@pytest.mark.parametrize("given", [sublime, neovim])
+@pytest.mark.parametrize("given", [sublime, jetbrains, neovim])
 def test_those_that_list_all_list_their_defaults(given: Callable[[], dict[str, Any]]) -> None:
     assert given() == {name: getattr(EditorSettings(), field) for name, field in NAMES.items()}
 
@@ -70,7 +75,7 @@ def test_pages_name_settings_that_are_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [*EDITORS.glob("kate/*.json"), *EDITORS.glob("zed/*.json")], ids=lambda path: path.name
+    "path", [path for name in ("jetbrains/*", "kate", "zed") for path in EDITORS.glob(f"{name}/*.json")], ids=str
 )
 def test_json_is_well_formed(path: Path) -> None:
     assert json.loads(path.read_text())
@@ -89,12 +94,22 @@ def test_every_editor_knows_every_kind_of_file() -> None:
     kate = " ".join(ET.parse(path).getroot().get("extensions", "") for path in EDITORS.glob("kate/*.xml"))  # noqa: S314  # our own
     texts = {
         "kate": kate,
+        "jetbrains": (EDITORS / "jetbrains/ckwatch/template.json").read_text(),
         "helix": (EDITORS / "helix/languages.toml").read_text(),
         "sublime": "".join(path.read_text() for path in EDITORS.glob("sublime/*.sublime-syntax")),
         "zed": "".join(path.read_text() for path in EDITORS.glob("zed/languages/*/config.toml")),
     }
     missing = {(name, one) for name, text in texts.items() for one in (*PATTERNS, "ckwatch.toml") if one not in text}
     assert not missing
+
+
+def test_the_template_for_jetbrains_has_what_lsp4ij_reads() -> None:
+    template = json.loads((EDITORS / "jetbrains/ckwatch/template.json").read_text())
+    assert template["programArgs"]["default"].split() == ["ckwatch", "lsp"]
+    mappings = {one["languageId"]: one["fileType"]["patterns"] for one in template["fileTypeMappings"]}
+    assert mappings.keys() == {"ckwatch-template", "ckwatch-kernel"}
+    assert "*.j2" in mappings["ckwatch-template"]
+    assert "*.kernel.toml" in mappings["ckwatch-kernel"]
 
 
 def test_kates_modes_are_those_that_its_server_is_for() -> None:

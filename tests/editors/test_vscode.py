@@ -11,17 +11,17 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from editors.vscode_page import EDITOR, PATIENCE_S, Page, PageError, opened, served
+from editors.vscode_page import EDITOR, Page, PageError, opened, served
+from tools.editors.patience import pauses
 from tools.editors.vscode_install import VsCode, install, package_extension
 
-pytestmark = [pytest.mark.editors, pytest.mark.toolchain, pytest.mark.network, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.editors, pytest.mark.toolchain, pytest.mark.network, pytest.mark.timeout(3600)]
 
 ROOT = Path(__file__).parents[2]
 KERNELS = "gemm_f16.kernel.toml"
@@ -33,12 +33,6 @@ CKWATCH = Path(sys.executable).with_name("ckwatch")
 
 BESIDE = ".editor-group-container:not(.active)"
 LINKED = f"{BESIDE} .view-overlays [class*='TextEditorDecorationType']"
-ANSWERED_S = 12.0
-"""How long the server looks for an answer about C++ before it says that there is none, and a little."""
-
-RENAMED_S = 60.0
-"""The same for all uses of a name."""
-
 LOCKED = f"{EDITOR} .tab.active [class*='monaco-decoration-iconBadge']"
 STATUS = "[id$='ckwatch.status']"
 
@@ -233,20 +227,19 @@ def undo_all(page: Page) -> None:
     page.wait(f"{EDITOR} .tab.active:not(.dirty)")
 
 
-def again_until(ask: Callable[[], bool], told: str) -> None:
-    """Ask until there is an answer: a clangd that reads headers, or another text of a template, has none for a while."""
-    end = time.monotonic() + PATIENCE_S
-    while not ask():
-        if time.monotonic() > end:
-            raise PageError(told)
+def again_until(ask: Callable[[float], bool], told: str) -> None:
+    """Ask until there is an answer, in ever more seconds: a clangd that reads headers, or another text of a template, has
+    none for a while."""
+    if not any(map(ask, pauses())):
+        raise PageError(told)
 
 
 def hover_until(page: Page, pattern: str) -> None:
     """Until a hover at the cursor fits."""
 
-    def fits() -> bool:
+    def fits(pause_s: float) -> bool:
         page.press("Escape", "Control+k", "Control+i")
-        shown = page.comes(".monaco-hover", "in gemm_f16/", within_s=ANSWERED_S)
+        shown = page.comes(".monaco-hover", "in gemm_f16/", within_s=pause_s)
         return shown and bool(re.search(pattern, " ".join(page.texts(".monaco-hover")), re.DOTALL))
 
     again_until(fits, f"no hover fits {pattern!r}")
@@ -255,9 +248,9 @@ def hover_until(page: Page, pattern: str) -> None:
 def follow_to(page: Page, name: str) -> None:
     """Go to the definition, which lies in a file of this name."""
 
-    def followed() -> bool:
+    def followed(pause_s: float) -> bool:
         page.press("F12")
-        return page.comes(f"{EDITOR} .tab.active", name, within_s=ANSWERED_S)
+        return page.comes(f"{EDITOR} .tab.active", name, within_s=pause_s)
 
     again_until(followed, f"no definition leads to {name}")
     page.wait_for_editor(name)
@@ -266,14 +259,14 @@ def follow_to(page: Page, name: str) -> None:
 def rename_until(page: Page, name: str, selector: str, text: str) -> None:
     """Rename what is at the cursor until there is such an element."""
 
-    def renamed() -> bool:
+    def renamed(pause_s: float) -> bool:
         page.press("Escape", "F2")
-        if not page.comes(".rename-box input:focus", "", within_s=ANSWERED_S):
+        if not page.comes(".rename-box input:focus", "", within_s=pause_s):
             return False
         page.press("Control+a")
         page.type(name)
         page.press("Enter")
-        return page.comes(selector, text, within_s=RENAMED_S)
+        return page.comes(selector, text, within_s=pause_s)
 
     again_until(renamed, f"{text!r} did not come")
 
@@ -302,8 +295,8 @@ def test_a_ck_name_is_completed_in_a_template(page: Page, workspace: Path, shoot
     page.insert("using Wanted = ck::tensor_operation::device")
     page.type("::")
 
-    def suggested() -> bool:
-        found = page.comes(".suggest-widget .monaco-list-row.focused", "", within_s=ANSWERED_S)
+    def suggested(pause_s: float) -> bool:
+        found = page.comes(".suggest-widget .monaco-list-row.focused", "", within_s=pause_s)
         if not found:
             page.press("Escape", "Control+Space")
         return found
@@ -340,14 +333,14 @@ def test_the_calls_parameters_and_the_outline_are_shown(page: Page, workspace: P
     page.open_file(INCLUDED)
     look_at(page, workspace / "templates/ck" / INCLUDED, "CalculateGridSize(argument.M", "argument.N")
 
-    def parameters() -> bool:
+    def parameters(pause_s: float) -> bool:
         page.press("Escape", "Control+Shift+Space")
         wanted = "CalculateGridSize(index_t M, index_t N, index_t KBatch)"
-        return page.comes(".parameter-hints-widget", wanted, within_s=ANSWERED_S)
+        return page.comes(".parameter-hints-widget", wanted, within_s=pause_s)
 
-    def outline() -> bool:
+    def outline(pause_s: float) -> bool:
         page.press("Escape", "Control+Shift+o")
-        return page.comes(".quick-input-list .monaco-list-row", "minimum_occupancy", within_s=ANSWERED_S)
+        return page.comes(".quick-input-list .monaco-list-row", "minimum_occupancy", within_s=pause_s)
 
     again_until(parameters, "no parameters are shown")
     again_until(outline, "the outline has no C++")

@@ -19,11 +19,8 @@ from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
+from tools.editors.patience import PATIENCE_S, pauses
 from tools.editors.vscode_install import VsCode
-
-PATIENCE_S = 240.0
-"""How long something may take to appear. It is there against hanging only: what is compiled is built beforehand, and one
-test that waits in vain must leave time for the others."""
 
 EDITOR = ".editor-group-container.active"
 """The group of editors that is active."""
@@ -104,11 +101,11 @@ class Page:
     def open_file(self, name: str) -> None:
         """Through Quick Open; the file's editor has the focus afterwards. Its list is as old as the moment at which it
         was opened: a file that has just been written may not be in it, and it is opened again."""
-        while True:
+        for pause_s in pauses():
             self.press("Control+p")
             self.wait(".quick-input-widget input")
             self.type(name)
-            if self.comes(".quick-input-list .monaco-list-row.focused", Path(name).name, within_s=20):
+            if self.comes(".quick-input-list .monaco-list-row.focused", Path(name).name, within_s=pause_s):
                 break
             self.press("Escape")
             self.wait(".quick-input-widget", state="hidden")

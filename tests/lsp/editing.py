@@ -64,6 +64,12 @@ ALL: dict[str, Any] = {
         "rename": {"prepareSupport": True},
         "callHierarchy": {},
         "completion": {"completionItem": {"snippetSupport": True}},
+        "semanticTokens": {
+            "requests": {"range": True, "full": {"delta": True}},
+            "tokenTypes": [],
+            "tokenModifiers": [],
+            "formats": ["relative"],
+        },
     },
     "window": {"workDoneProgress": True, "showDocument": {"support": True}},
     "experimental": {"serverStatusNotification": True, "ckwatchUnits": True},

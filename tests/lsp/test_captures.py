@@ -92,6 +92,11 @@ async def diagnostics_of(client: LanguageClient, uri: str, *, pulls: bool) -> li
 async def test_a_mistake_and_its_way_back(name: str, root: Path) -> None:
     async with connected(name, root) as (client, answer):
         await break_and_mend(client, answer, root)
+        document = types.TextDocumentIdentifier((root / "gemm_f16.kernel.toml").as_uri())
+        tokens = await client.text_document_semantic_tokens_full_async(types.SemanticTokensParams(document))
+        assert tokens is not None
+        # Neovim would apply what has changed in them to those of a range
+        assert (tokens.result_id is not None) == (name == "vscode")
 
 
 async def break_and_mend(client: LanguageClient, answer: types.ServerCapabilities, root: Path) -> None:

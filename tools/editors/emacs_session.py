@@ -6,27 +6,31 @@ import json
 import socket
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from tools.editors.example import ROOT
+from tools.editors.patience import PATIENCE_S, ask_until
 from tools.editors.terminal import Terminal
 
 DRIVER = Path(__file__).with_name("emacs_driver.el")
 
-EGLOT = """
+EGLOT = f"""
 (progn (setq inhibit-startup-screen t make-backup-files nil auto-save-default nil native-comp-jit-compilation nil
              native-comp-enable-subr-trampolines nil eglot-autoshutdown t
-             confirm-kill-processes nil use-short-answers t)
+             confirm-kill-processes nil use-short-answers t eglot-connect-timeout {PATIENCE_S})
+       (require 'jsonrpc)
+       (setq jsonrpc-default-request-timeout {PATIENCE_S})
        (require 'ckwatch)
        (dolist (hook '(ckwatch-template-mode-hook ckwatch-kernel-mode-hook)) (add-hook hook #'eglot-ensure)))
 """
 
-LSP_MODE = """
-(progn (setq inhibit-startup-screen t make-backup-files nil auto-save-default nil native-comp-jit-compilation nil
+LSP_MODE = f"""
+(progn (setq lsp-response-timeout {PATIENCE_S}
+             inhibit-startup-screen t make-backup-files nil auto-save-default nil native-comp-jit-compilation nil
              native-comp-enable-subr-trampolines nil confirm-kill-processes nil use-short-answers t
              lsp-session-file (expand-file-name "lsp-session" (getenv "HOME")) lsp-auto-guess-root t
              lsp-guess-root-without-session t lsp-enable-snippet nil lsp-headerline-breadcrumb-enable nil
@@ -49,8 +53,12 @@ _STATE = """
 """
 
 
+class LispError(Exception):
+    """A form failed; the message has Emacs's own words."""
+
+
 class EmacsError(AssertionError):
-    """A form failed, or what it waited for did not come; the message has Emacs's own words."""
+    """What was waited for did not come, or Emacs has gone."""
 
 
 class Emacs:
@@ -94,7 +102,7 @@ class Emacs:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(OSError, EmacsError):
+        with suppress(OSError, EmacsError, LispError):
             self.lisp(
                 "(progn (dolist (buffer (buffer-list)) (with-current-buffer buffer (set-buffer-modified-p nil))) "
                 "(run-with-timer 0 nil #'kill-emacs) t)"
@@ -103,17 +111,21 @@ class Emacs:
         self.terminal.__exit__(kind, error, trace)
         self._folder.cleanup()
 
-    def lisp(self, form: str, *, timeout_s: float = 60) -> Any:
-        """The value of a form in the buffer of the selected window. Raises EmacsError where it fails."""
+    def lisp(self, form: str, *, timeout_s: float = PATIENCE_S) -> Any:
+        """The value of a form in the buffer of the selected window. Raises LispError where it fails."""
         return self._ask({"lisp": form}, timeout_s)
 
-    def wait_for(self, form: str, *, timeout_s: float = 60) -> Any:
+    def wait_for(self, form: str, *, timeout_s: float = PATIENCE_S) -> Any:
         """The value of a form once it is not nil."""
-        found = self._ask({"lisp": form, "wait": timeout_s}, timeout_s + 20)
+        found = self._ask({"lisp": form, "wait": timeout_s}, timeout_s + PATIENCE_S)
         if found is None:
             state = json.dumps(self.lisp(_STATE), indent=1, ensure_ascii=False)
             raise EmacsError(f"never true: {form}\n{state}\n{self.terminal.screen()}")
         return found
+
+    def ask_until(self, ask: Callable[[], object], form: str) -> Any:
+        """The value of a form once it is not nil; `ask` is called until then."""
+        return ask_until(ask, lambda pause_s: self.wait_for(form, timeout_s=pause_s))
 
     def _ask(self, request: Mapping[str, object], timeout_s: float) -> Any:
         self._count += 1
@@ -131,5 +143,5 @@ class Emacs:
         line, _, self._unread = self._unread.partition(b"\n")
         reply = json.loads(line)
         if not reply["done"]:
-            raise EmacsError(reply["result"])
+            raise LispError(reply["result"])
         return reply["result"]

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import ckwatch_templates
+from tools.editors.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,9 +45,8 @@ SHOW = """
 import sys
 from ckwatch import connect_sync
 folder, path, line, column = sys.argv[1:]
-with connect_sync(folder) as client, client.events() as events:
-    next(one for one in events if one.topic == "workspace" and one.state.editors == 1)
-    print(client.show(path, int(line), int(column)))
+with connect_sync(folder) as client:
+    client.show(path, int(line), int(column))
 """
 
 
@@ -111,17 +111,19 @@ class Example:
         """Output of a command of ckwatch. Raises CalledProcessError when it fails."""
         command = [str(Path(sys.executable).with_name("ckwatch")), *arguments, "-C", str(self.root)]
         return subprocess.run(
-            command, env=self.env, cwd=self.root, check=True, capture_output=True, text=True, timeout=600
+            command, env=self.env, cwd=self.root, check=True, capture_output=True, text=True, timeout=PATIENCE_S
         ).stdout
 
-    def show(self, path: Path, text: str) -> tuple[int, int, int]:
-        """Ask the editors to show the first `text` of a file, as another program does, once a single one is left: how
-        many; line and column from zero. One that was killed may come back, and counts for ten seconds."""
+    def show(self, path: Path, text: str) -> None:
+        """Ask the editors to show the first `text` of a file, as another program does."""
+        place = map(str, self.place_of(text, path))
+        command = [sys.executable, "-c", SHOW, str(self.root), str(path), *place]
+        subprocess.run(command, env=self.env, check=True, capture_output=True, timeout=PATIENCE_S)
+
+    def place_of(self, text: str, path: Path) -> tuple[int, int]:
+        """Line and column, from zero, of the first `text` of a file."""
         line = self.line_of(text, path)
-        column = path.read_text().splitlines()[line].index(text)
-        command = [sys.executable, "-c", SHOW, str(self.root), str(path), str(line), str(column)]
-        asked = subprocess.run(command, env=self.env, check=True, capture_output=True, text=True, timeout=600).stdout
-        return int(asked), line, column
+        return line, path.read_text().splitlines()[line].index(text)
 
     def status(self) -> dict[str, Any]:
         """The daemon's status."""

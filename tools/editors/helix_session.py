@@ -22,7 +22,8 @@ class Helix:
             shutil.copy(ROOT / "editors/helix" / name, settings)
         log = directory.parent / "helix.log"
         command = [program, "-v", "--log", str(log), str(file)]
-        self.terminal = Terminal(tmux, command, directory=directory, env=env)
+        # wide, so that long paths of headers fit the status line
+        self.terminal = Terminal(tmux, command, directory=directory, env=env, columns=240)
 
     def __enter__(self) -> Self:
         self.terminal.__enter__()
@@ -70,3 +71,14 @@ class Helix:
         self.terminal.type(text)
         self.terminal.keys("Escape")
         self.terminal.wait_for(" NOR ")
+
+
+def message_at(screen: str, line: str, place: str) -> str:
+    """The text below the first line that is marked and has `line` in it, where it points at `place`; else nothing."""
+    lines = screen.splitlines()
+    for number, text in enumerate(lines):
+        if text.startswith("●") and line in text:
+            below = lines[number + 1 : number + 5]
+            points = below and below[0].find("└") == text.index(place, text.index(line))
+            return "\n".join(below) if points else ""
+    return ""

@@ -6,12 +6,13 @@ import json
 import select
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from tools.editors.example import ROOT
+from tools.editors.patience import PATIENCE_S, ask_until
 
 DRIVER = Path(__file__).with_name("neovim_driver.lua")
 
@@ -26,12 +27,19 @@ return last
 """
 
 
+class LuaError(Exception):
+    """A chunk of Lua failed; the message has Neovim's own words."""
+
+
 class NeovimError(AssertionError):
-    """A chunk of Lua failed, or what it waited for did not come; the message has Neovim's own words."""
+    """What was waited for did not come, or Neovim has gone."""
 
 
 class Neovim:
-    """Neovim with `files` open and the plugin on its runtime path, and nothing of the user's configuration."""
+    """Neovim with `files` open and the plugin on its runtime path, and nothing of the user's configuration.
+
+    `before` is Lua that runs before any file is opened.
+    """
 
     def __init__(
         self,
@@ -40,9 +48,11 @@ class Neovim:
         directory: Path,
         env: Mapping[str, str],
         runtime: Sequence[Path] = (),
+        before: str = "",
     ) -> None:
         path = ",".join(str(folder) for folder in (ROOT / "editors/neovim", *runtime))
         settings = ["--cmd", f"set runtimepath^={path} columns=160 lines=50 noswapfile"]
+        settings += ["--cmd", f"lua {before}"] if before else []
         self._command = [program, "--clean", "--headless", *settings, *map(str, files), "-S", str(DRIVER)]
         self._directory, self._env = directory, env
         self._count = 0
@@ -66,14 +76,14 @@ class Neovim:
         assert self._process.stdout is not None  # noqa: S101
         self._process.stdin.close()
         try:
-            self._process.wait(20)
+            self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
 
-    def lua(self, source: str, *arguments: object, timeout_s: float = 60) -> Any:
-        """The value that a chunk of Lua returns; its `...` are the arguments. Raises NeovimError where it fails."""
+    def lua(self, source: str, *arguments: object, timeout_s: float = PATIENCE_S) -> Any:
+        """The value that a chunk of Lua returns; its `...` are the arguments. Raises LuaError where it fails."""
         assert self._process.stdin is not None  # noqa: S101 - opened with pipes
         self._count += 1
         request = {"id": self._count, "lua": source, "arguments": arguments}
@@ -81,14 +91,14 @@ class Neovim:
         self._process.stdin.flush()
         reply = self._reply(time.monotonic() + timeout_s)
         if not reply["done"]:
-            raise NeovimError(reply["result"])
+            raise LuaError(reply["result"])
         return reply["result"]
 
     def keys(self, typed: str) -> None:
         """Type keys by Vim's names: `A<C-x><C-o>`."""
         self.lua("vim.api.nvim_feedkeys(vim.api.nvim_replace_termcodes(..., true, true, true), 't', false)", typed)
 
-    def wait_for(self, condition: str, *, timeout_s: float = 60) -> Any:
+    def wait_for(self, condition: str, *, timeout_s: float = PATIENCE_S) -> Any:
         """The value of a Lua expression once it is neither nil nor false; Neovim looks at it while it works on."""
         end = time.monotonic() + timeout_s
         # Keys are read between two chunks of Lua only.
@@ -98,6 +108,10 @@ class Neovim:
             state = self.lua(_STATE)
             raise NeovimError(f"never true: {condition}\n{json.dumps(state, indent=1, ensure_ascii=False)}")
         return found
+
+    def ask_until(self, ask: Callable[[], object], condition: str) -> Any:
+        """The value of a Lua expression once it is neither nil nor false; `ask` is called until then."""
+        return ask_until(ask, lambda pause_s: self.wait_for(condition, timeout_s=pause_s))
 
     def _reply(self, end: float) -> dict[str, Any]:
         assert self._process.stdout is not None  # noqa: S101 - opened with pipes

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tools.editors.example import ROOT, cache_home
+from tools.editors.patience import PATIENCE_S
 
 TEXT = "first line of {{ name }}\nsecond µ WRONG line\n{# a comment that isn't C++ #}\nint end;\n"
 
@@ -59,8 +60,8 @@ class Stage:
 
     def received(self, method: str, count: int = 0) -> list[dict[str, Any]]:
         """The parameters of all messages of this method that the server has got, once there are `count` of them: what
-        an editor tells of its own accord comes when it comes. What there is after a minute, if there are fewer."""
-        end = time.monotonic() + 60
+        an editor tells of its own accord comes when it comes. What there is in the end, if there are fewer."""
+        end = time.monotonic() + PATIENCE_S
         while True:
             messages = [json.loads(line) for line in self.record.read_text().split("\n")[:-1]]
             found = [message.get("params") or {} for message in messages if message.get("method") == method]

@@ -12,11 +12,13 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from tools.editors.patience import PATIENCE_S, ask_until
 
 COLUMNS, ROWS = 160, 48
 
@@ -57,7 +59,7 @@ class Terminal:
             start_new_session=True,
         )
         try:
-            self._line(time.monotonic() + 20, "tmux")
+            self._line(time.monotonic() + PATIENCE_S, "tmux")
             self._answer("set-option -g destroy-unattached on")  # whatever happens to us
             self._answer(f"refresh-client -C {self._columns}x{self._rows}")
         except BaseException:
@@ -77,14 +79,16 @@ class Terminal:
         assert self._client.stdout is not None  # noqa: S101
         with suppress(BrokenPipeError):
             self._client.stdin.close()
-        self._client.wait(20)
+        self._client.wait(PATIENCE_S)
         self._client.stdout.close()
         self._folder.cleanup()
 
     def _ask(self, *command: str) -> str:
         """Output of tmux; nothing if it has gone."""
         asked = [*self._server, *command]
-        return subprocess.run(asked, env=self._env, capture_output=True, text=True, timeout=20, check=False).stdout
+        return subprocess.run(
+            asked, env=self._env, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        ).stdout
 
     def keys(self, *names: str) -> None:
         """Press keys by tmux's names: `Escape`, `C-x`, `Enter`."""
@@ -103,27 +107,42 @@ class Terminal:
         """The same with colours and attributes as escape sequences, all cells of a line."""
         return "\n".join(self._answer("capture-pane -e -N -p"))
 
-    def wait_for(self, pattern: str, *, timeout_s: float = 60, absent: bool = False) -> str:
+    def wait_for(self, pattern: str, *, timeout_s: float = PATIENCE_S, absent: bool = False) -> str:
         """The first screen in which the regular expression is found (with `absent`: is not found any more).
 
         Raises `ScreenTimeoutError` with the last screen.
         """
+        still = "is still there" if absent else "did not come"
+        return self.wait_until(
+            lambda screen: bool(re.search(pattern, screen, re.MULTILINE)) is not absent,
+            f"{pattern!r} {still}",
+            timeout_s=timeout_s,
+        )
+
+    def wait_until(self, holds: Callable[[str], bool], missing: str, *, timeout_s: float = PATIENCE_S) -> str:
+        """The first screen of which `holds` is true: a program draws its screen bit by bit.
+
+        Raises `ScreenTimeoutError` with the last screen below `missing`.
+        """
         end = time.monotonic() + timeout_s
-        while bool(re.search(pattern, screen := self.screen(), re.MULTILINE)) is absent:
+        while not holds(screen := self.screen()):
             try:
-                while not self._line(end, pattern).startswith((b"%output", b"%extended-output")):
+                while not self._line(end, missing).startswith((b"%output", b"%extended-output")):
                     continue
             except ScreenTimeoutError:
-                still = "is still" if absent else "did not come"
-                raise ScreenTimeoutError(f"{pattern!r} {still}:\n{screen}") from None
+                raise ScreenTimeoutError(f"{missing}:\n{screen}") from None
         return screen
+
+    def ask_until(self, ask: Callable[[], object], pattern: str) -> str:
+        """The first screen in which the regular expression is found; `ask` is called until then."""
+        return ask_until(ask, lambda pause_s: self.wait_for(pattern, timeout_s=pause_s))
 
     def _answer(self, command: str) -> list[str]:
         """Output of a command of tmux. Output of the program that comes meanwhile is not lost: the screen has it."""
         assert self._client.stdin is not None  # noqa: S101 - opened with pipes
         self._client.stdin.write(command.encode() + b"\n")
         self._client.stdin.flush()
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE_S
         while True:
             # Blocks with flag 1 answer what this client has sent; others come from tmux itself.
             while not re.fullmatch(rb"%begin \d+ \d+ 1", self._line(end, command)):

@@ -8,6 +8,7 @@ from typing import Any
 
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError
 from ckwatch.cpp.places import (
+    LENT,
     Location,
     Places,
     is_lent,
@@ -178,17 +179,34 @@ def name_at(result: Json, places: Places, text: str) -> Json:
     return {"placeholder": text, "range": range_to_lsp(own)}
 
 
-def in_own_words(message: str, places: Places) -> str:
-    """A message of clangd's with places (`PATH:LINE:COLUMN`, from one) of the asked text as the client knows them."""
+_LENT = re.compile(rf"{LENT}/[^\n\"'`]*?\.(?:hip|cpp|cu)(?!\.?\w)(?::\d+:\d+)?")
+
+
+def in_own_words(given: Any, places: Places) -> Any:
+    """Return a message or an answer of clangd's without names of texts that are lent to it: places of the asked text
+    (`PATH:LINE:COLUMN`, from one) as the client knows them, others as what they are."""
+    if isinstance(given, dict):
+        return {key: value if key in _KEPT else in_own_words(value, places) for key, value in given.items()}
+    if isinstance(given, list):
+        return [in_own_words(one, places) for one in given]
+    if not isinstance(given, str) or LENT not in given:
+        return given
 
     def own(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return path_of(places.uri) or "the rendered source"
         at = Position(int(found[1]) - 1, int(found[2]) - 1)
         location = places.location(Location(places.uri, Range(at, at)))
-        assert location is not None  # noqa: S101  # it has one in its own text
-        start = location.range.start
-        return f"{path_of(location.uri) or 'the rendered source'}:{start.line + 1}:{start.column + 1}"
+        path = None if location is None else path_of(location.uri)
+        start = at if location is None else location.range.start
+        return f"{path or 'the rendered source'}:{start.line + 1}:{start.column + 1}"
 
-    return re.sub(rf"{re.escape(path_of_lent(places.uri))}:(\d+):(\d+)", own, message)
+    said = re.sub(rf"{re.escape(path_of_lent(places.uri))}(?::(\d+):(\d+)|(?!\.?\w))", own, given)
+    return _LENT.sub("another rendered source", said)
+
+
+_KEPT = frozenset({"data", "uri", "changes"})
+"""Fields of an answer that find a text again, or say where it is."""
 
 
 Edits = Sequence[tuple[Location, str]]
@@ -209,6 +227,8 @@ def edits(result: Json | None, places: Places) -> Edits:
             span = places.exact(uri, place)
             if _JINJA.search(places.in_template(place, one["newText"])):
                 raise NotForwardedError("the new text would be read as Jinja")
+            if LENT in one["newText"]:
+                raise NotForwardedError("the new text would name a file that does not exist")
             found.append((Location(uri_of(span.path), Range(span.start, span.end)), one["newText"]))
     return found
 

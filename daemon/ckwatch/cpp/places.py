@@ -80,7 +80,7 @@ class Places:
         """Return the template's place of a change to clangd's text. Raises NotForwardedError where a template does not
         have that text exactly once, or must not be changed."""
         if uri != self.uri:
-            raise NotForwardedError(f"{path_of(uri) or uri} would have to be changed too")
+            raise NotForwardedError(f"{path_of(uri) or 'another rendered source'} would have to be changed too")
         span = self.source.exact(*self._offsets(changed))
         if self.is_read_only(span.path):
             raise NotForwardedError(f"{span.path} comes with ckwatch and is not changed")

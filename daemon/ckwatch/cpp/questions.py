@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from anyio import to_thread
@@ -11,7 +12,7 @@ from anyio import to_thread
 from ckwatch.cpp import answers
 from ckwatch.cpp.clangd import ClangdEndedError, ClangdRefusalError, LentText, OvertakenError
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError
-from ckwatch.cpp.places import Location, Places, range_from, range_to_lsp, to_lsp
+from ckwatch.cpp.places import LENT, Location, Places, range_from, range_to_lsp, to_lsp
 from ckwatch.cpp.supervisor import ClangdSupervisor
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import LineIndex, Position, Range
@@ -26,6 +27,9 @@ ROUNDS = 4
 
 INVOKED, BY_CHARACTER = 1, 2
 """Why a completion is asked for (`CompletionTriggerKind`)."""
+
+UNREAD = re.compile(rf"Files? must be saved first: {LENT}/")
+"""What clangd says of a rename when a text that is lent to it has changed since it was read."""
 
 CLANGD_TRIGGERS = frozenset('.<>:"/*')
 
@@ -74,7 +78,13 @@ class Question:
 
     async def answer(self) -> ClangdAnswer:
         """The answer. Raises NotForwardedError, OvertakenError, and CkwatchError for what clangd refuses."""
-        return await METHODS[self.request.question][2](self, self.positions())
+        try:
+            answer = await METHODS[self.request.question][2](self, self.positions())
+        except ClangdRefusalError as error:
+            raise ClangdRefusalError(answers.in_own_words(error.message, self.places)) from error
+        if self.request.question == "tokens":  # many, and without text
+            return answer
+        return replace(answer, result=answers.in_own_words(answer.result, self.places))
 
     async def _completion(self, positions: Sequence[Position]) -> ClangdAnswer:
         return await self._made(answers.completions, await self._ask(positions[0], self._context()), positions[0])
@@ -146,7 +156,9 @@ class Question:
         try:
             return await self.supervisor.ask_alone(self.text, method, given)
         except ClangdRefusalError as error:
-            raise ClangdRefusalError(answers.in_own_words(error.message, self.places)) from error
+            if UNREAD.match(error.message):
+                raise OvertakenError("the text has changed since clangd read it") from error
+            raise
 
     def _context(self) -> Mapping[str, Any]:
         """clangd completes behind `>` and `:` only where they are the ends of `->` and `::`."""

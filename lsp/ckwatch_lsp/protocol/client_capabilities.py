@@ -28,6 +28,7 @@ class EditorCapabilities:
     lenses: bool = _able("text_document.code_lens", "workspace.code_lens")
     refreshes_lenses: bool = _able("workspace.code_lens.refresh_support")
     refreshes_tokens: bool = _able("workspace.semantic_tokens.refresh_support")
+    token_deltas: bool = _able("text_document.semantic_tokens.requests.full")
     pulls_diagnostics: bool = _able("text_document.diagnostic")
     refreshes_diagnostics: bool = _able("workspace.diagnostics.refresh_support")
     related: bool = _able(
@@ -76,7 +77,8 @@ def capabilities_of(
     """The editor's capabilities; what `given` leaves out is not supported.
 
     Neovim answers a refresh by pulling the whole workspace and ignores the part about open files: diagnostics are
-    pushed to it instead.
+    pushed to it instead. It applies changes of a document's tokens to those of a range that it got meanwhile: it gets
+    all tokens each time.
     """
     found: dict[str, Any] = {
         each.name: any(sent(given, path) for path in each.metadata["paths"])
@@ -84,7 +86,7 @@ def capabilities_of(
         if "paths" in each.metadata
     }
     if editor == "Neovim":
-        found["pulls_diagnostics"] = False
+        found |= {"pulls_diagnostics": False, "token_deltas": False}
     hover = sent(given, "text_document.hover.content_format")
     documentation = sent(given, "text_document.completion.completion_item.documentation_format")
     resolved = sent(given, "text_document.inlay_hint.resolve_support")

@@ -115,6 +115,11 @@ async def _prepare_rename(answers: _Answers) -> types.PrepareRenamePlaceholder |
     return one and types.PrepareRenamePlaceholder(answers.document.codec.encode_range(one[0]), one[1])
 
 
+async def _linked(answers: _Answers) -> types.LinkedEditingRanges | None:
+    found = await _first(answers)
+    return found and types.LinkedEditingRanges([answers.document.codec.encode_range(one) for one in found], r"\w+")
+
+
 async def _symbols(answers: _Answers) -> list[types.DocumentSymbol] | list[types.SymbolInformation] | None:
     found = await to_thread.run_sync(joined_outline, [one for one in answers.given if one]) or None
     if found is None or answers.session.capabilities.nested_symbols:
@@ -145,7 +150,8 @@ async def _tokens(answers: _Answers) -> types.SemanticTokens:
 async def _whole_tokens(answers: _Answers) -> types.SemanticTokens:
     """Tokens of a document, from which the next ones may differ."""
     tokens, uri = await _tokens(answers), answers.params.text_document.uri
-    tokens.result_id = answers.session.given_tokens.keep(uri, tokens.data)
+    if answers.session.capabilities.token_deltas:
+        tokens.result_id = answers.session.given_tokens.keep(uri, tokens.data)
     return tokens
 
 
@@ -217,6 +223,7 @@ REQUESTS: Mapping[str, DocumentRequest] = {
     types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: _R("symbols", _symbols, beside_s=CPP_ALONE.seconds),
     types.TEXT_DOCUMENT_FOLDING_RANGE: _R("folds"),
     types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: _R("highlights", _first_list),
+    types.TEXT_DOCUMENT_LINKED_EDITING_RANGE: _R("linked_names", _linked),
     types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: _R("tokens", _whole_tokens, _WHOLE, options=_COLOURS),
     types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL_DELTA: _R("tokens", _changed_tokens, _WHOLE, options=_COLOURS),
     types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE: _R("tokens", _tokens, options=_COLOURS),

@@ -24,7 +24,7 @@ from ckwatch_lsp.templates.adapter import conversion
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary, TemplateSet
 from ckwatch_lsp.templates.adapter.rendered_values import RenderedValues
 from ckwatch_lsp.templates.language.index import InstanceParameter, Meaning, TemplateTarget
-from ckwatch_lsp.templates.language.outline import folds, highlights, outline, selection
+from ckwatch_lsp.templates.language.outline import folds, highlights, linked_names, outline, selection
 from ckwatch_lsp.templates.language.rename import renamable, rename
 from ckwatch_lsp.templates.language.semantic_tokens import semantic_tokens
 from ckwatch_lsp.templates.language.signatures import signatures
@@ -253,6 +253,11 @@ class TemplateProvider(LanguageProvider):
             types.DocumentHighlight(document.codec.encode_range(reach), kind)
             for reach, kind in await to_thread.run_sync(highlights, templates.index, file.path, position)
         ]
+
+    async def linked_names(self, document: TextDocument, position: Position) -> Sequence[Range]:
+        """The names of a block, which change together."""
+        _, _, file = await self._library.of(document)
+        return linked_names(file.template, position)
 
     async def tokens(self, document: TextDocument, within: Range | None) -> Sequence[SemanticToken]:
         """Of the tags; C++ is coloured by the editor."""

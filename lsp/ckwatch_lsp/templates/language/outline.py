@@ -234,3 +234,21 @@ def _tags_of_block(template: TemplateTree, offset: int) -> list[Range]:
                 for each in tags
             ]
     return []
+
+
+def linked_names(template: TemplateTree, position: Position) -> list[Range]:
+    """The name of a block and the same name behind its `endblock`, if `position` is in one of them; else nothing."""
+    offset = template.lines.offset(position)
+    tag = template.tag_index_at(offset)
+    block = next((one for one in template.blocks[1:] if tag in (one.opener, one.closer)), None)
+    if tag < 0 or block is None or block.keyword != "block" or block.closer < 0:
+        return []
+    found = [
+        (template.tags[each].start + name.start, template.tags[each].start + name.end)
+        for each in (block.opener, block.closer)
+        for name in template.tags[each].body.words[1:2]
+    ]
+    texts = {template.text[start:end] for start, end in found}
+    if len(found) != len(texts) + 1 or not any(start <= offset <= end for start, end in found):
+        return []
+    return [template.lines.range(start, end) for start, end in found]

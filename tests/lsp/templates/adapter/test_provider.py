@@ -281,6 +281,20 @@ async def test_structure(root: Path, template: Path) -> None:
         assert [each["range"]["start"]["line"] for each in marks] == [5, 7]
 
 
+async def test_the_names_of_a_block_change_together(root: Path, template: Path) -> None:
+    text = "{% block körper %}\n{% block inner %}{% endblock %}\n{% endblock körper %}\n{% block a %}{% endblock b %}\n"
+    async with editor(root) as made:
+        await made.open(template, text)
+        for place_of_name in ("körper %}\n{% block i", "rper %}\n{% block a"):
+            found = await made.at("textDocument/linkedEditingRange", template, place_of_name)
+            ranges = [
+                (one["start"]["line"], one["start"]["character"], one["end"]["character"]) for one in found["ranges"]
+            ]
+            assert ranges == [(0, 9, 15), (2, 12, 18)]
+        for elsewhere in ("block körper", "inner", "a %}", "b %}"):
+            assert await made.at("textDocument/linkedEditingRange", template, elsewhere) is None
+
+
 async def test_semantic_tokens(root: Path, template: Path) -> None:
     async with editor(root) as made:
         await made.open(template)
