@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ckwatch.compile.build_events import BuildOptions
+from ckwatch.compile.compile_job import source_id
 from ckwatch.compile.elf import LINE_TABLES
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompileStatus
 from ckwatch.compile.staged_build import StagedCompiler
@@ -64,6 +66,9 @@ async def passes(
         pytest.param(SPLIT.replace("int tile", "// tile\nint   tile"), [Step.HOST], id="blanks and comments"),
         pytest.param(DEVICE_EDIT, [Step.DEVICE, Step.HOST], id="device code"),
         pytest.param(HOST_EDIT.replace("!defined", "X || !defined"), [Step.DEVICE, Step.HOST], id="another condition"),
+        pytest.param(f"#define X 1\n{HOST_EDIT}", [Step.DEVICE, Step.HOST], id="a macro"),
+        pytest.param(f"#undef __HIP_DEVICE_COMPILE__\n{HOST_EDIT}", [Step.DEVICE, Step.HOST], id="that macro"),
+        pytest.param(HOST_EDIT.replace("a.h", "b.h"), [Step.DEVICE, Step.HOST], id="another include"),
     ],
 )
 async def test_what_an_edit_repeats(
@@ -111,11 +116,45 @@ async def test_when_it_is_asked_for_it_is_compiled(ladder: StagedCompiler, hip: 
     assert await passes(ladder, store, hip, HOST_EDIT, force=True) == [Step.DEVICE, Step.HOST]
 
 
-async def test_other_flags_are_another_pass(ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore) -> None:
+@pytest.mark.parametrize("changed", [{"defines": ("X=1",)}, {"flags": ("-O1",)}, {"arch": "gfx90a"}], ids=str)
+async def test_other_flags_are_another_pass(
+    ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore, changed: dict[str, Any]
+) -> None:
     await compiled(ladder, store, SPLIT)
     hip.runs.clear()
-    await compiled(ladder, store, HOST_EDIT, asked=replace(request(HOST_EDIT), defines=("X=1",)))
+    await compiled(ladder, store, HOST_EDIT, asked=replace(request(HOST_EDIT), **changed))
     assert Step.DEVICE in hip.steps
+
+
+async def test_another_compiler_is_another_pass(ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore) -> None:
+    await compiled(ladder, store, SPLIT)
+    other = StagedCompiler(replace(hip.toolchain, identity="another"), store, hip)
+    assert await passes(other, store, hip, HOST_EDIT) == [Step.DEVICE, Step.HOST]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"flags": ("-U__HIP_DEVICE_COMPILE__",)}, {"defines": ("__HIP_DEVICE_COMPILE__=0",)}]
+)
+async def test_a_flag_may_show_the_device_what_is_the_hosts(
+    ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore, changed: dict[str, Any]
+) -> None:
+    first, edited = (replace(request(source), **changed) for source in (SPLIT, HOST_EDIT))
+    await compiled(ladder, store, SPLIT, asked=first)
+    hip.runs.clear()
+    await compiled(ladder, store, HOST_EDIT, asked=edited)
+    assert Step.DEVICE in hip.steps
+    assert source_id(first) != source_id(edited)
+
+
+@pytest.mark.parametrize("line", ["#undef __HIP_DEVICE_COMPILE__", "#  define __HIP_DEVICE_COMPILE__ 0"])
+async def test_a_header_may_show_the_device_what_is_the_hosts(
+    ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore, tmp_path: Path, line: str
+) -> None:
+    header = tmp_path / "own.h"
+    header.write_text(f"{line}\n")
+    hip.answer(Step.DEVICE, opens=(str(header),))
+    assert await passes(ladder, store, hip, SPLIT) == [Step.DEVICE, Step.HOST]
+    assert await passes(ladder, store, hip, HOST_EDIT) == [Step.DEVICE, Step.HOST]
 
 
 async def test_a_header_that_changed_repeats_it(ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore) -> None:

@@ -250,10 +250,23 @@ def test_what_is_the_hosts_alone_is_gone_and_lines_stay() -> None:
         "#if !defined __HIP_DEVICE_COMPILE__  // host",
         "# if ! defined ( __HIP_DEVICE_COMPILE__ )",
         "#ifndef __HIP_DEVICE_COMPILE__",
+        "#if !__HIP_DEVICE_COMPILE__",
+        "#if !defined(__HIP_DEVICE_COMPILE__) && X",
+        "#if VERSION(1, 2) >= 3\n#elif X && !(__HIP_DEVICE_COMPILE__ || Y)",
+        "#if X\n#elifndef __HIP_DEVICE_COMPILE__",
+        "#ifdef __HIP_DEVICE_COMPILE__\nint device;\n#else",
+        "#if X || __HIP_DEVICE_COMPILE__\n#if X\n#endif\n#elif Y",
+        '/* It\'s by\n   "us". */\n#if !defined(__HIP_DEVICE_COMPILE__)  // "',
+        "auto text = R\"(\n#if X\n)\";\nint n = 1'000, c = '\"';\n#ifndef __HIP_DEVICE_COMPILE__",
+        "#error it's not /* a comment */\n/*\n*/\n#ifndef __HIP_DEVICE_COMPILE__",
     ],
 )
 def test_ways_to_say_it(condition: str) -> None:
-    assert "host" not in device_text(f"{condition}\nint host;\n#endif\n").replace("// host", "")
+    source = f"{condition}\nint host;\n#endif\nint both;\n"
+    seen = device_text(source)
+    assert [at for at, line in enumerate(source.split("\n")) if line != seen.split("\n")[at]] == [
+        condition.count("\n") + 1
+    ]
 
 
 @pytest.mark.parametrize(
@@ -261,10 +274,18 @@ def test_ways_to_say_it(condition: str) -> None:
     [
         "int host;\n",
         "#if defined(__HIP_DEVICE_COMPILE__)\nint device;\n#endif\n",
-        "#if !defined(__HIP_DEVICE_COMPILE__) && X\nint both;\n#endif\n",
         "#if !defined(__HIP_DEVICE_COMPILE__) || X\nint both;\n#endif\n",
-        "#ifdef __HIP_DEVICE_COMPILE__\nint device;\n#else\nint host;\n#endif\n",
-        "#if !defined(__HIP_DEVICE_COMPILE__)\nint a;\n#elif X\nint b;\n#endif\n",
+        "#if !(defined(__HIP_DEVICE_COMPILE__) && X)\nint both;\n#endif\n",
+        "#if X\nint a;\n#elif defined(__HIP_DEVICE_COMPILE__)\nint b;\n#endif\n",
+        "#if __HIP_DEVICE_COMPILE__ - 1\nint both;\n#endif\n",
+        "#if F(__HIP_DEVICE_COMPILE__) && !__HIP_DEVICE_COMPILE__(1)\nint both;\n#endif\n",
+        "#undef __HIP_DEVICE_COMPILE__\n#if !defined(__HIP_DEVICE_COMPILE__)\nint both;\n#endif\n",
+        '#pragma push_macro("X")\n#if !defined(__HIP_DEVICE_COMPILE__)\nint both;\n#endif\n',
+        "#define TEXT \\\n#if !defined(__HIP_DEVICE_COMPILE__)\nint both;\n#endif\n",
+        "// on \\\n#if !defined(__HIP_DEVICE_COMPILE__)\nint both;\n#endif\n",
+        "#if !defined(__HIP_DEVICE_COMPILE__) /* or\n*/ || X\nint both;\n#endif\n",
+        "#if !defined(__HIP_DEVICE_COMPILE__)\nint a;\n/*\n*/ #else\nint b;\n#endif\n",
+        "#if !defined(__HIP_DEVICE_COMPILE__)\nint a;\n# /**/ else\nint b;\n#endif\n",
         "#if !defined(__HIP_DEVICE_COMPILE__)\nint unclosed;\n",
         "#endif\n#if !defined(__HIP_DEVICE_COMPILE__)\nint a;\n#endif\n",
         "/*\n#if !defined(__HIP_DEVICE_COMPILE__)\n*/ int seen; /*\n#endif\n*/\n",

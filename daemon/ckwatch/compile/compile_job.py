@@ -19,7 +19,7 @@ from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest
 from ckwatch.compile.store.content_hashes import steady_ns
 from ckwatch.compile.store.entries import CompilerCommand
 from ckwatch.compile.work_folder import environment_of
-from ckwatch.render.tokens import device_text, token_key
+from ckwatch.render.tokens import DEVICE_MACRO, device_text, token_key
 from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult
 from ckwatch.system.processes import signal_name
 
@@ -111,10 +111,16 @@ class CompileJob:
         )
 
 
+def seen_by_device(request: CompileRequest) -> str:
+    """Return the source without what the device pass skips; all of it where a flag may change what that is."""
+    doubted = any(DEVICE_MACRO in flag for flag in (*request.flags, *request.defines))
+    return request.source if doubted else device_text(request.source)
+
+
 def source_id(request: CompileRequest) -> str:
     """Return an id that tells equal names of different device code apart in one program: an edit of host code does not
     change it."""
-    seen = token_key(device_text(request.source))
+    seen = token_key(seen_by_device(request))
     parts = [seen, *request.flags, "defines:", *request.defines, request.arch]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 

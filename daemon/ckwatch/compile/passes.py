@@ -24,6 +24,7 @@ from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerTool
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import CompilerCommand, LostArtifactError, StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
+from ckwatch.render.tokens import redefines_device_macro
 from ckwatch.system.async_processes import ExitReason, ProcessResult
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 
@@ -153,6 +154,30 @@ def find_device_pass(job: CompileJob, key: str, text: str, store: ArtifactStore)
     except (OSError, LostArtifactError, StoreError):  # evicted at this moment, damaged, or no space
         return None
     return PassResult(PassSide.DEVICE, job, tuple(map(roots.expand, headers.present)), None, lined)
+
+
+def keep_device_pass(
+    store: ArtifactStore,
+    key: str,
+    job: CompileJob,
+    headers: tuple[str, ...],
+    commands: tuple[CompilerCommand, ...],
+    text: str,
+) -> Path | None:
+    """Store the object of a device pass of `text`, unless a header of the user's may have changed what `text` shows.
+
+    Blocks; call from a worker thread.
+    """
+    known = tuple(f"{folder}{os.sep}" for name, folder in job.toolchain.roots.items() if name != "workspace")
+    for header in headers:
+        if not header.startswith(known):
+            try:
+                content = read_file(Path(header), SIDE_FILE_LIMIT_BYTES)
+            except OSError:
+                return None
+            if redefines_device_macro(content.decode(errors="replace")):
+                return None
+    return keep_product(store, key, job, DEVICE_OBJECT, OBJECT_OF[PassSide.DEVICE], headers, commands, text)
 
 
 def keep_product(

@@ -25,12 +25,11 @@ from ckwatch.compile.build_events import (
     OnePassLeft,
     ignore,
 )
-from ckwatch.compile.compile_job import CompileJob, unfinished, unwritten
+from ckwatch.compile.compile_job import CompileJob, seen_by_device, unfinished, unwritten
 from ckwatch.compile.driver_plan import CompilePlan, NoPlanError, PassSide, read_plan
 from ckwatch.compile.flags import compile_flags, include_flags, with_lines_for_linkers, with_portable_lines
 from ckwatch.compile.keys import flags_depend_on_places
 from ckwatch.compile.passes import (
-    DEVICE_OBJECT,
     OBJECT_OF,
     HeaderRefusedError,
     PassResult,
@@ -38,7 +37,7 @@ from ckwatch.compile.passes import (
     failed,
     find_device_pass,
     joined_log,
-    keep_product,
+    keep_device_pass,
     run_pass,
 )
 from ckwatch.compile.precompiled_headers import HeaderSpec, HeaderWarmup, PrecompiledHeader, PrecompiledHeaderStore
@@ -58,7 +57,6 @@ from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.work_folder import environment_of, prepare, remove_work_folder
 from ckwatch.model.errors import plain_errors
 from ckwatch.model.targets import Language
-from ckwatch.render.tokens import device_text
 from ckwatch.system.async_processes import Launcher
 
 HEADERS_WORTH = 3
@@ -262,7 +260,7 @@ class StagedCompiler:
     ) -> PassResult:
         """The device pass, from the store where only host code changed since an earlier compile; else it is run by the
         plan `lined` and put there while the compile goes on."""
-        text = device_text(job.request.source)
+        text = seen_by_device(job.request)
         is_apart = text != job.request.source
         key = device_pass_key(job.request, self._toolchain, text) if is_apart else ""
         if is_apart and not force:
@@ -271,8 +269,7 @@ class StagedCompiler:
                 return found
         done = replace(await self.one_pass(job, PassSide.DEVICE, lined, plan), lined=lined is not plan)
         if is_apart and done.failure is None and not done.log.strip():
-            what = (DEVICE_OBJECT, OBJECT_OF[PassSide.DEVICE], done.headers, tuple(job.commands), text)
-            keep = partial(keep_product, self._store, key, job, *what)
+            keep = partial(keep_device_pass, self._store, key, job, done.headers, tuple(job.commands), text)
             keeping.start_soon(anyio.to_thread.run_sync, keep)
         return done
 

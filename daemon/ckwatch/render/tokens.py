@@ -10,9 +10,8 @@ different programs would show a wrong result. So a text in which a line continua
 `%:` could be a `#`, counts line by line. One knowing exception: a macro *of a header* that turns its argument into a
 string sees `a + b` and `a+b` as equal here unless its name looks like an assertion.
 
-The device pass has a key of its own, that of `device_text`: groups of lines under
-`#if !defined(__HIP_DEVICE_COMPILE__)` (or `#ifndef`), without any other condition, are the host's alone, and an edit in
-them leaves the device's code as it is.
+The device pass has a key of its own, that of `device_text`: groups of lines that the device pass skips whatever other
+macros are defined are the host's alone, and an edit in them leaves the device's code as it is.
 """
 
 from __future__ import annotations
@@ -235,42 +234,125 @@ def kernel_symbol(template_name: str, token_key: str) -> str:
     return f"{stem}_{token_key[:12]}"
 
 
-_CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b(.*)$", re.MULTILINE)
-_HOST_ONLY = re.compile(r"\s*!\s*defined\s*(?:\(\s*__HIP_DEVICE_COMPILE__\s*\)|__HIP_DEVICE_COMPILE__)\s*(?://.*)?")
-_DEVICE_MACRO = re.compile(r"\s*__HIP_DEVICE_COMPILE__\s*(?://.*)?")
+DEVICE_MACRO = "__HIP_DEVICE_COMPILE__"
+"""Defined as 1 in the device pass alone."""
+
+_OPAQUE = re.compile(
+    # What may hold a `#` that is no directive. A quote behind a digit separates digits (`1'000`).
+    rf"""{_LINE_COMMENT}|{_BLOCK_COMMENT}|(?<![\w$]){_RAW}|"[^"\\\r\n]*(?:\\.[^"\\\r\n]*)*"?"""
+    r"""|(?:(?<![\w$])|(?<=\bu8)|(?<=\b[uUL]))'[^'\\\r\n]*(?:\\.[^'\\\r\n]*)*'?""",
+    re.DOTALL,
+)
+_CONDITIONAL = re.compile(r"^[ \t\f\v]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b(.*)$", re.MULTILINE)
+_DOUBTS = re.compile(r"\\[ \t\f\v]*\r?\n[ \t\f\v]*#|\*/[ \t\f\v]*#|#[ \t\f\v]*[/\\]|_macro\b|\r(?!\n)")
+"""A directive in or behind a line that goes on, one beside a comment, macros that are put away, and lone carriage
+returns."""
+
+_DOUBTS_OF_COMMENTS = re.compile(r"""^[ \t\f\v]*#[^\n]*(?:/\*(?![^\n]*\*/)|R")|\b[A-Za-z_]\w*'\"""", re.MULTILINE)
+"""A directive whose comment or raw string ends on another line, or that has none; a quoted quote behind a word."""
+
+_REDEFINED = re.compile(rf"#\s*(?:define|undef)\b(?:\\[ \t]*\r?\n|[^\n])*?\b{DEVICE_MACRO}\b")
+_DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|\s(\w+))")
+_WORDS = re.compile(r"&&|\|\||\w+|\S")
 _RAW_STRING = re.compile(r'R"[^()\\\s]{0,16}\(')
-_LINE_END_SPLICE = re.compile(r"\\[ \t]*$", re.MULTILINE)
+_COMMENT = re.compile(r"/\*.*?\*/|//.*")
+_NO_LINE_END = re.compile(r"[^\r\n]+")
 
 
+def redefines_device_macro(text: str) -> bool:
+    """Return True if `text` may define or undefine `DEVICE_MACRO` itself, so that nothing follows from its name."""
+    return DEVICE_MACRO in text and (_REDEFINED.search(text) is not None or "_macro" in text)
+
+
+@lru_cache(maxsize=16)
 def device_text(source: str) -> str:
-    """`source` with blank lines for what is the host's alone; the text itself where that is not certain."""
-    if "__HIP_DEVICE_COMPILE__" not in source or _RAW_STRING.search(source) or _has_long_comment(source):
+    """`source` with blank lines for what the device pass skips; the text itself where that is not certain.
+
+    Skipped is what stands under a condition that `DEVICE_MACRO` alone decides: `!defined(__HIP_DEVICE_COMPILE__)`,
+    `X && !defined(…)` whatever X is, `#else` behind `#ifdef`.
+    """
+    if DEVICE_MACRO not in source or _needs_whole_lines(source) or _DOUBTS.search(source) or _REDEFINED.search(source):
         return source
-    kept: list[str] = []
-    depth = 0
-    hidden: int | None = None  # the depth at which a group of the host's began
-    at = 0
-    for match in _CONDITIONAL.finditer(source):
-        word, rest = match[1], match[2]
-        if _LINE_END_SPLICE.search(rest):
+    plain = source
+    if _RAW_STRING.search(source) or _has_long_comment(source):
+        if _DOUBTS_OF_COMMENTS.search(source):
             return source
-        if word in ("if", "ifdef", "ifndef"):
-            depth += 1
-            hosts = _HOST_ONLY.fullmatch(rest) if word == "if" else word == "ifndef" and _DEVICE_MACRO.fullmatch(rest)
-            if hidden is None and hosts:
-                hidden = depth
-                kept.append(source[at : match.end()])
-                at = match.end()
-        elif hidden == depth:
-            kept.append("\n" * source.count("\n", at, match.start()))
+        plain = _OPAQUE.sub(lambda match: re.sub(r"[^\r\n]", " ", match[0]), source)
+    kept: list[str] = []
+    chains: list[bool | None] = []  # for each open condition: one of its groups so far is certainly compiled
+    hidden: int | None = None  # how many conditions were open where the skipped group began
+    at = 0
+    for match in _CONDITIONAL.finditer(plain):
+        word, condition = match[1], _COMMENT.sub(" ", match[2])
+        opens = word in ("if", "ifdef", "ifndef")
+        if condition.rstrip().endswith("\\") or not (opens or chains):
+            return source
+        if hidden == len(chains) and not opens:
+            kept.append(_NO_LINE_END.sub("", source[at : match.start()]))
             at, hidden = match.start(), None
-            if word.startswith("elif"):
-                return source
         if word == "endif":
-            depth -= 1
-            if depth < 0:
-                return source
-    return source if depth else "".join((*kept, source[at:]))
+            chains.pop()
+            continue
+        holds = _on_device(word, condition)
+        skipped = holds is False
+        if opens:
+            chains.append(holds)
+        else:
+            skipped = skipped or chains[-1] is True
+            chains[-1] = chains[-1] is True or holds or None
+        if skipped and hidden is None:
+            hidden = len(chains)
+            kept.append(source[at : match.end()])
+            at = match.end()
+    return source if chains else "".join((*kept, source[at:]))
+
+
+def _on_device(word: str, condition: str) -> bool | None:
+    """Return the truth of a conditional directive in the device pass; None where other macros decide."""
+    if word == "else":
+        return None
+    if word.endswith("def"):
+        if condition.split() != [DEVICE_MACRO]:
+            return None
+        return not word.endswith("ndef")
+    words = [*_WORDS.findall(_DEFINED.sub(lambda match: f" {match[1] or match[2]} ", condition)), ""]
+    try:
+        found, at = _either(words, 0)
+    except (ValueError, RecursionError):
+        return None
+    return found if at == len(words) - 1 else None
+
+
+def _either(words: list[str], at: int) -> tuple[bool | None, int]:
+    found, at = _both(words, at)
+    while words[at] == "||":
+        other, at = _both(words, at + 1)
+        found = True if True in (found, other) else None if None in (found, other) else False
+    return found, at
+
+
+def _both(words: list[str], at: int) -> tuple[bool | None, int]:
+    found, at = _operand(words, at)
+    while words[at] == "&&":
+        other, at = _operand(words, at + 1)
+        found = False if False in (found, other) else None if None in (found, other) else True
+    return found, at
+
+
+def _operand(words: list[str], at: int) -> tuple[bool | None, int]:
+    """Raises ValueError for anything but names, `!` and parentheses."""
+    word = words[at]
+    if word == "!":
+        found, at = _operand(words, at + 1)
+        return None if found is None else not found, at
+    if word == "(":
+        found, at = _either(words, at + 1)
+        if words[at] != ")":
+            raise ValueError(word)
+        return found, at + 1
+    if not word.isidentifier():
+        raise ValueError(word)
+    return True if word == DEVICE_MACRO else None, at + 1
 
 
 def _has_long_comment(source: str) -> bool:
