@@ -126,7 +126,8 @@ def test_every_answer_is_read_as_pydantic_reads_it(endpoint: AnyEndpoint) -> Non
 
 @pytest.mark.parametrize("endpoint", ANSWERING, ids=lambda one: one.name)
 def test_other_contents_are_refused(endpoint: AnyEndpoint) -> None:
-    for value in (None, True, 1.5, "text", [{}], {"event": "none"}):
+    other: tuple[Any, ...] = (None, True, 1.5, "text", [{}], {"event": "none"})
+    for value in other:
         with suppress(ValidationError):
             endpoint.adapter.validate_json(json.dumps(value), strict=True)
             continue

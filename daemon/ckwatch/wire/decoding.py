@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from enum import Enum
 from functools import cache
 from itertools import repeat
 from types import NoneType, UnionType
@@ -79,7 +78,8 @@ def decoder(kind: Any) -> Decoder:
         return _sequence(origin, arguments)
     if origin in (dict, Mapping):
         return _mapping(*arguments)
-    return _SCALARS.get(kind, kind)  # else an enumeration, or a topic
+    found: Decoder = _SCALARS.get(kind, kind)  # else an enumeration, or a topic
+    return found
 
 
 def _dataclass(kind: Any, arguments: tuple[Any, ...]) -> Decoder:
