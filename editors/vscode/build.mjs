@@ -6,7 +6,7 @@ import { build } from "esbuild";
 const options = process.argv.slice(2);
 const common = { bundle: true, platform: "node", target: "node20", logLevel: "warning" };
 
-rmSync("dist", { recursive: true, force: true });
+rmSync("dist/tests", { recursive: true, force: true });
 await build({
   ...common,
   entryPoints: ["src/extension.ts"],

@@ -127,12 +127,11 @@ def test_an_action_mends_a_mistake(kernel: Session) -> None:
     error(kernel.emacs, RULE)
     kernel.look_at("3\\nNXdlPerWave")
 
-    def ask() -> None:
-        kernel.emacs.terminal.keys("C-g", "M-x")
-        kernel.emacs.terminal.type("eglot-code-actions")
-        kernel.emacs.terminal.keys("Enter")
-
-    kernel.emacs.terminal.ask_until(ask, r"\[eglot\] Pick an action")
+    # as a command, which reads keys when there are actions
+    actions = "(unless (active-minibuffer-window) (ignore-errors (call-interactively #'eglot-code-actions)))"
+    in_buffer = f"(with-current-buffer (window-buffer (selected-window)) {actions})"
+    ask = f"(progn (run-with-timer 0 nil (lambda () {in_buffer})) t)"
+    kernel.emacs.terminal.ask_until(lambda: kernel.emacs.lisp(ask), r"\[eglot\] Pick an action")
     kernel.emacs.terminal.type("Set MXdlPerWave to 2")
     kernel.emacs.terminal.keys("Enter")
     kernel.emacs.wait_for(NO_ERRORS)

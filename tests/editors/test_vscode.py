@@ -96,14 +96,15 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def page(
+def address(
     vscode: VsCode,
     extension: Path,
     workspace: Path,
     started: Path,
     environment: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Page]:
+) -> Iterator[str]:
+    """Of VS Code with the workspace."""
     home = tmp_path_factory.mktemp("code-server")
     command = started.with_name("ckwatch")
     command.write_text(f"""#!/bin/sh\necho "$PWD $PYTHONPATH" >> {started}\nexec {CKWATCH} "$@"\n""")
@@ -113,10 +114,13 @@ def page(
         "ckwatch.command": str(command),
         "security.workspace.trust.enabled": False,
     }
-    with (
-        served(vscode, home, extension, settings, {**environment, "PYTHONPATH": ":lib:/opt/lib"}) as address,
-        opened(vscode, f"{address}?folder={workspace}") as page,
-    ):
+    with served(vscode, home, extension, settings, {**environment, "PYTHONPATH": ":lib:/opt/lib"}) as address:
+        yield f"{address}?folder={workspace}"
+
+
+@pytest.fixture(scope="module")
+def page(vscode: VsCode, address: str) -> Iterator[Page]:
+    with opened(vscode, address) as page:
         page.wait(STATUS, "12 units")
         yield page
 
@@ -183,6 +187,25 @@ def test_a_mistake_shows_while_it_is_typed_and_goes(page: Page, workspace: Path,
     page.press("Control+z")
     page.wait(f"{EDITOR} .squiggly-error", state="hidden")
     page.wait(f"{EDITOR} .tab.active:not(.dirty)")
+
+
+def test_two_windows_show_one_workspace(vscode: VsCode, address: str, page: Page, workspace: Path) -> None:
+    page.open_file(KERNELS)
+    page.go_to(line_of(workspace / KERNELS, "MPerBlock = 128"), len("MPerBlock = ") + 1)
+    with opened(vscode, address) as other:
+        other.wait(STATUS, "12 units")
+        other.open_file(KERNELS)
+        other.go_to(line_of(workspace / KERNELS, "[[instance]]"))
+        other.wait(f"{EDITOR} .view-line", "190 VGPR")
+        page.press("Shift+End")
+        page.insert("96")
+        page.wait(f"{EDITOR} .squiggly-error")
+        other.wait(f"{EDITOR} .view-line", "190 VGPR")  # what a window has not saved is its own
+        other.wait(f"{EDITOR} .squiggly-error", state="hidden")
+        page.press("Control+z")
+        page.wait(f"{EDITOR} .squiggly-error", state="hidden")
+    page.wait(f"{EDITOR} .tab.active:not(.dirty)")
+    page.wait(STATUS, "12 units")
 
 
 @pytest.mark.parametrize(
@@ -292,18 +315,14 @@ def test_a_ck_name_is_completed_in_a_template(page: Page, workspace: Path, shoot
     page.open_file(INCLUDED)
     page.go_to(line_of(workspace / "templates/ck" / INCLUDED, "struct Sizes {"))
     page.press("Control+Shift+Enter")
-    page.insert("using Wanted = ck::tensor_operation::device")
-    page.type("::")
+    page.insert("using Wanted = ck::tensor_operation::device::DeviceGemmMulti")
 
     def suggested(pause_s: float) -> bool:
-        found = page.comes(".suggest-widget .monaco-list-row.focused", "", within_s=pause_s)
-        if not found:
-            page.press("Escape", "Control+Space")
-        return found
+        page.press("Escape", "Control+Space")
+        focused = ".suggest-widget .monaco-list-row.focused"
+        return page.comes(focused, "DeviceGemmMultiD_Xdl_CShuffle_V3", within_s=pause_s)
 
     again_until(suggested, "nothing is suggested")
-    page.type("DeviceGemmMulti")
-    page.wait(".suggest-widget .monaco-list-row.focused", "DeviceGemmMultiD_Xdl_CShuffle_V3")
     shoot("completion")
     page.press("Enter")
     page.wait(f"{EDITOR} .view-line", "ck::tensor_operation::device::DeviceGemmMultiD_Xdl_CShuffle_V3<")

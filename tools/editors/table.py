@@ -40,7 +40,7 @@ CODE = "test_vscode.py::test_"
 PLANTED = "a_planted_error_is_at_its_place_and_goes_and_figures_come"
 
 TRIED = ("VS Code", "Neovim", "Emacs, Eglot", "Emacs, lsp-mode", "Helix")
-UNTRIED = ("Zed", "Sublime Text", "Kate")
+UNTRIED = ("Zed", "Sublime Text", "Kate", "JetBrains")
 PAGES = {
     "VS Code": "vscode",
     "Neovim": "neovim",
@@ -50,7 +50,19 @@ PAGES = {
     "Zed": "zed",
     "Sublime Text": "sublime",
     "Kate": "kate",
+    "JetBrains": "jetbrains",
 }
+
+BY_HAND: dict[str, dict[str, str]] = {
+    "Kate": {
+        "errors at their place, while typing": "by hand",
+        "figures as hints": "no (hovers)",
+        "lenses": "no",
+        "hovers": "by hand",
+        "completion": "by hand",
+    }
+}
+"""What was looked at in an editor that no test runs."""
 
 FEATURES: dict[str, tuple[Cell, Cell, Cell, Cell, Cell]] = {
     "errors at their place, while typing": (
@@ -239,7 +251,9 @@ def table() -> str:
     """The table as Markdown."""
     names = [f"[{name}]({PAGES[name]}.md)" for name in (*TRIED, *UNTRIED)]
     rows = [("", *names), ("---",) * (1 + len(names))]
-    rows += [(feature, *map(shown, cells), *["not tried"] * len(UNTRIED)) for feature, cells in FEATURES.items()]
+    for feature, cells in FEATURES.items():
+        untested = [BY_HAND.get(name, {}).get(feature, "not tried") for name in UNTRIED]
+        rows.append((feature, *map(shown, cells), *untested))
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

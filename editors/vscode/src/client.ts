@@ -2,6 +2,7 @@
 
 import { Uri, workspace, type LogOutputChannel } from "vscode";
 import {
+  DidChangeConfigurationNotification,
   ExecuteCommandRequest,
   ShowMessageRequest,
   type ClientCapabilities,
@@ -68,6 +69,11 @@ export class CkwatchClient extends LanguageClient {
     super.registerFeature(feature);
   }
 
+  /** Sends the settings of the user as they are now. */
+  async tellSettings(): Promise<void> {
+    await this.sendNotification(DidChangeConfigurationNotification.type, { settings: { ckwatch: serverSettings() } });
+  }
+
   /** More documents, in which the server answers as in those that it was started for. */
   serve(selector: DocumentSelector): void {
     const given = this.initializeResult?.capabilities;
@@ -125,7 +131,7 @@ function clientOptions(
   };
 }
 
-export function serverSettings(): Record<string, unknown> {
+function serverSettings(): Record<string, unknown> {
   const section = workspace.getConfiguration("ckwatch");
   return Object.fromEntries(SERVER_SETTINGS.map((key) => [key, section.get(key)]));
 }

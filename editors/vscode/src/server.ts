@@ -1,9 +1,9 @@
 /** The language server's life: found, started, restarted, and not at all in a folder that is not trusted. */
 
 import { EventEmitter, commands, window, workspace, type Disposable, type LogOutputChannel, type Uri } from "vscode";
-import { DidChangeConfigurationNotification, ExecuteCommandRequest, State, type DocumentSelector } from "vscode-languageclient";
-import { CkwatchClient, serverSettings } from "./client";
+import type { DocumentSelector, State } from "vscode-languageclient";
 import type { Argument } from "./arguments";
+import type { CkwatchClient } from "./client";
 import type { LineHeat } from "./heat";
 import { findExecutable, offerInstallation } from "./search";
 import type { ServerStatus } from "./status";
@@ -32,9 +32,7 @@ export class Server implements Disposable {
         if (event.affectsConfiguration("ckwatch.command")) {
           await this.restart();
         } else if (event.affectsConfiguration("ckwatch") && this.client?.isRunning() === true) {
-          await this.client.sendNotification(DidChangeConfigurationNotification.type, {
-            settings: { ckwatch: serverSettings() },
-          });
+          await this.client.tellSettings();
         }
       }),
     ];
@@ -62,6 +60,7 @@ export class Server implements Disposable {
       void offerInstallation(() => this.start());
       return;
     }
+    const { CkwatchClient } = await import("./client"); // half of the activation: it is loaded when it is needed
     const client = new CkwatchClient(executable, this.output, this.showView);
     this.client = client;
     client.onNotification("experimental/serverStatus", (status: ServerStatus) => {
@@ -109,7 +108,7 @@ export class Server implements Disposable {
     if (this.current !== "running" || client === undefined) {
       throw new Error(REASONS[this.current]);
     }
-    return client.sendRequest(ExecuteCommandRequest.type, { command, arguments: [argument] });
+    return client.sendRequest("workspace/executeCommand", { command, arguments: [argument] });
   }
 
   /** A request of ckwatch's own; throws where the server does not run. */
@@ -158,12 +157,8 @@ export class Server implements Disposable {
   }
 }
 
-const STATES: Readonly<Record<State, ServerState>> = {
-  [State.Stopped]: "stopped",
-  [State.StartFailed]: "stopped",
-  [State.Starting]: "starting",
-  [State.Running]: "running",
-};
+/** By the numbers of `State`, whose values would load the library. */
+const STATES: Readonly<Record<State, ServerState>> = { 1: "stopped", 2: "running", 3: "starting", 4: "stopped" };
 
 const REASONS: Readonly<Record<ServerState, string>> = {
   untrusted: "The folder is not trusted: nothing is run.",
