@@ -283,7 +283,7 @@ class _Parts:
             time_traces=TimeTraceQuery(loop, tools, view_loader, renders, lookup, side_work),
             builds=builds,
             requests=requests,
-            benchmarks=BenchmarkQueries(loop, benchmarks, self.measure, self._recorder, lookup),
+            benchmarks=BenchmarkQueries(loop, benchmarks, self.measure, self._recorder, lookup, tools),
             imported=ImportedTimingsQueries(loop, self._recorder, lookup),
             toolchain_builds=FollowedToolchainBuilds(loop, builds, view_loader),
             verifications=FollowedVerifications(loop, builds, self._verify),

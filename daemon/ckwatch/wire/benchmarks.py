@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ckwatch.model.roofline import ProcessorRoof as ProcessorRoof
 from ckwatch.model.timings import CacheName, Comparison, Timing
 from ckwatch.wire.schema import Value
 
