@@ -73,7 +73,8 @@ _ASK = (
     " localStorage.setItem('ckwatch-alerts', answer === 'granted' ? 'on' : 'off'); return answer"
 )
 _SCREEN = (
-    "({ dark: matchMedia('(prefers-color-scheme: dark)').matches, theme: localStorage.getItem('ckwatch-theme'),"
+    "document.querySelector('.top [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });"
+    " return ({ dark: matchMedia('(prefers-color-scheme: dark)').matches, theme: localStorage.getItem('ckwatch-theme'),"
     " width: innerWidth, alerts: localStorage.getItem('ckwatch-alerts') === 'on' })"
 )
 
@@ -349,7 +350,7 @@ class LivePage:
                 search = ui.input(placeholder="Filter")
                 search.props(f'dense clearable aria-label="Filter {_attribute(block.title)}"').classes("table-input")
                 self._button("CSV", lambda: self._save_table(block.key))
-            selected = ui.element("div").classes("place").props("aria-live=polite")
+                selected = ui.element("div").classes("place").props("aria-live=polite")
             room = ui.element("div")  # the grid is made anew whenever its own element changes
             with room:
                 options = grid.grid_options(block, narrow=self._screen.narrow)

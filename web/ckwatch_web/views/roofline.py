@@ -191,11 +191,17 @@ def _axes(intensities: Sequence[float], rates: Sequence[float]) -> Option:
         tooltip=NAME_TIP,
         grid={"left": 30, "right": 24, "top": 44, "bottom": 34, "containLabel": True},
         xAxis=axis("arithmetic intensity, FLOP per byte", kind="log", min=low, max=high, axisLabel=_LOG_LABEL),
-        yAxis=axis("TFLOP/s", kind="log", min=bottom, max=top, axisLabel=_LOG_LABEL, nameGap=44),
+        yAxis=axis("rate", kind="log", min=bottom, max=top, axisLabel=_RATE_LABEL, nameGap=84),
     )
 
 
 _LOG_LABEL = {":formatter": Function("value => String(Number(value.toPrecision(2)))"), "hideOverlap": True}
+_RATE_LABEL = {
+    ":formatter": Function(
+        "value => Number((value < 1 ? value * 1e3 : value).toPrecision(2)) + (value < 1 ? ' GFLOP/s' : ' TFLOP/s')"
+    ),
+    "hideOverlap": True,
+}
 
 
 def roof_lines(roof: Roofline, low: float, high: float) -> tuple[list[Option], list[str]]:
@@ -232,7 +238,8 @@ def summary_of(
             f"reads of memory by {count(measured.threads, 'thread')}"
         )
     if roof.ridge is not None:
-        parts.append(f"Below {roof.ridge:.3g} FLOP per byte the memory is the limit, above it the matrix units")
+        units = "matrix units" if measured is None else "multiply-adds"
+        parts.append(f"Below {roof.ridge:.3g} FLOP per byte the memory is the limit, above it the {units}")
     elif known and roof.bandwidth_tbs is None and roof.peak_tflops is None:
         parts.append("The bounds of these shapes alone do not show where the roof is")
     return ". ".join(parts) + "."
