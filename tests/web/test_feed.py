@@ -19,6 +19,7 @@ from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.text import Position, Span
 from ckwatch.model.timings import Comparison
 from ckwatch.model.topics import Topic
+from ckwatch.wire.alerts import standing_of
 from ckwatch.wire.benchmarks import BenchLine
 from ckwatch.wire.encoding import to_json
 from ckwatch.wire.state import File, Unit, Workspace
@@ -266,3 +267,32 @@ async def test_timing_all_says_what_came_of_it(lines: list[BenchLine], said: str
 
     feed = Feed(SimpleNamespace(bench=bench))  # type: ignore[arg-type]  # of a client it takes this
     assert await now.bench(feed, {}) == said
+
+
+def test_what_becomes_worse_is_an_alert_once_all_was_read() -> None:
+    feed = Feed(Daemons())  # type: ignore[arg-type]
+    failed = unit_of(outcome="failed")
+    for loaded, unit in ((False, failed), (True, ONE), (True, failed), (True, failed)):
+        feed.connected, feed.loaded = True, loaded
+        feed._take([change(Topic.unit(ONE.id), unit)])
+    assert [one.line for one in feed.alerts] == [f"{ONE.id}: failed to build"]
+    assert feed.alerts_seen == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"outcome": "faulted"},
+        {"timings": (timing_of(failure="wrong result", message="NaN\nat 1"),)},
+        {"timings": (timing_of(failure="wrong result", standing="stale"),)},
+        {"timings": (timing_of(comparisons=(
+            Comparison(verdict="SLOW", ratio=1.5, against="previous", other_median_us=1.0),
+            Comparison(verdict="SLOW", ratio=1.2, against="baseline main", other_median_us=1.0),
+            Comparison(verdict="SLOW", ratio=1.2, against="library", other_median_us=1.0),
+        )),)},
+    ],
+)  # fmt: skip
+def test_a_row_stands_as_its_unit(fields: dict[str, Any]) -> None:
+    unit = unit_of(**fields)
+    assert kept(unit).standing == standing_of(unit)

@@ -43,6 +43,11 @@ def test_what_failed_is_said_of_each_kernel_with_its_first_error() -> None:
     ]
 
 
+def test_an_error_in_a_file_is_said_where_no_unit_has_it() -> None:
+    found = lines(unit_row("a"), diagnostics=(error("the name has 141 characters", "gone/x@gfx942"),))
+    assert [(kind, text.partition(": ")[2]) for kind, text, _ in found] == [("broken", "the name has 141 characters")]
+
+
 def test_wrong_results_lead_to_what_was_found() -> None:
     failed = VerificationOutcome.FAILED.value
     assert lines(

@@ -168,7 +168,7 @@ async def test_many_shapes_can_be_chosen_from() -> None:
     content = await show(feed_of([UNIT], **answers(timings)), {"unit": UNIT.id})
     assert len(blocks(content, Plot)) == MOST_PLOTS
     (shape,) = [choice for choice in blocks(content, Choice) if choice.key == "shape"]
-    assert shape.options["all"] == "the 6 that were timed last"
+    assert shape.options["all"] == "the last 6 timed"
     content = await show(feed_of([UNIT], **answers(timings)), {"unit": UNIT.id, "shape": "s0"})
     assert [plot.title for plot in blocks(content, Plot)] == ["s0"]
     assert len(blocks(content, Table)[0].rows) == 1

@@ -10,7 +10,7 @@ import pytest
 
 from benches.timed_units import DEVICE, HOSTILE, failed_row, feed_of, timing_row, unit_row
 from ckwatch import CkwatchError
-from ckwatch.model.roofline import CacheState
+from ckwatch.model.roofline import CacheState, ProcessorRoof
 from ckwatch.prediction.predict import Prediction
 from ckwatch.prediction.times import Bottleneck
 from ckwatch.wire.analysis import PredictedRanking
@@ -38,8 +38,7 @@ def below_the_roof(shape: str, intensity: float, part: float = 0.5, **changes: A
     tflops = part * bound
     time_us = 1e9 / tflops / 1e6
     return timing_row(
-        shape, time_us, tflops=tflops, gbps=1000 * tflops / intensity, bound_us=part * time_us,
-        bound_percent=100 * part, **changes,
+        shape, time_us, tflops=tflops, gbps=1000 * tflops / intensity, **{"bound_us": part * time_us, "bound_percent": 100 * part} | changes,
     )  # fmt: skip
 
 
@@ -55,6 +54,22 @@ def only(content: Content, kind: type, key: str) -> Any:
 
 def series(plot: Plot) -> dict[Any, Any]:
     return {one.get("name"): one for one in plot.option["series"]}
+
+
+async def test_a_processor_has_the_roof_that_was_measured() -> None:
+    units = [unit_row("a", [below_the_roof("small", 10.0, bound_us=None, bound_percent=None, place="cpu")])]
+    roof = ProcessorRoof(processor="P", threads=2, tflops=80.0, bandwidth_tbs=4.0, measured_at=1e9)
+    feed = feed_of(units, processor_roof=roof, analysis=CkwatchError("none"))
+    (plot,) = [one for one in (await show(feed, {})).blocks if isinstance(one, Plot)]
+    assert series(plot)["80.00 TFLOP/s"]["data"][0] == pytest.approx([20.0, 80.0])
+    assert (
+        "was measured on this machine on 2001-09-09: f32 multiply-adds and reads of memory by 2 threads" in plot.summary
+    )
+    busy = feed_of(
+        units, processor_roof=CkwatchError("something is timed", "look again later"), analysis=CkwatchError("")
+    )
+    said = only(await show(busy, {}), Note, "roof").text
+    assert said == "Something is timed: look again later."
 
 
 def test_points_bounds_and_the_roof() -> None:

@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import anyio
 
 from ckwatch import CkwatchError, connect
+from ckwatch.model.kernels import Outcome
 from ckwatch.model.topics import WORKSPACE
+from ckwatch.model.verification import VerificationOutcome
+from ckwatch.wire.alerts import Alert, Standing, alerts
 from ckwatch.wire.figures_text import AT_WORK, STAND_IN, toolchain_words
 from ckwatch_web.places import TextPlace
 
@@ -41,6 +44,8 @@ BATCH = 2000
 
 GATHER_S = 0.1
 """How long changes are gathered: what follows at once is shown at once."""
+
+ALERTS_KEPT = 50
 
 LOOK_S = 1.0
 """How often a daemon is looked for that was stopped."""
@@ -122,6 +127,24 @@ class UnitRow:
     """True if the verification, if there is one, is of the present artifact."""
     toolchains: str = ""
     """Results with other toolchains."""
+
+    @property
+    def standing(self) -> Standing:
+        """The unit as alerts see it; as `alerts.standing_of`."""
+        fresh = [timing for timing in self.timings if timing.standing == "fresh"]
+        wrong = {f"{one.shape}: {one.message.partition(chr(10))[0] or one.failure}" for one in fresh if one.failure}
+        if self.verification_fresh and self.verification_outcome == VerificationOutcome.FAILED:
+            wrong.add(self.verification)
+        slower = {
+            f"{one.shape}, {one.cache}, against the {against}": ratio or 1.0
+            for one in fresh
+            for against, verdict, ratio in (
+                ("previous", one.previous_verdict, one.previous_ratio),
+                ("baseline", one.baseline_verdict, one.baseline_ratio),
+            )
+            if verdict == "SLOW"
+        }
+        return Standing(self.outcome in (Outcome.FAILED, Outcome.FAULTED), frozenset(wrong), slower)
 
     @property
     def state(self) -> str:
@@ -244,6 +267,10 @@ class Feed:
         self.diagnostics: dict[str, tuple[Diagnostic, ...]] = {}
         self.workspace: Workspace | None = None
         self.timeline: deque[QueueSample] = deque()
+        self.alerts: deque[Alert] = deque(maxlen=ALERTS_KEPT)
+        """What became worse since the page is served, the last ones."""
+        self.alerts_seen = 0
+        """How many there were in all."""
         self.connected = False
         """True if there is a daemon; if not, everything is as it was when there was one."""
         self.loaded = False
@@ -382,6 +409,7 @@ class Feed:
                 self.workspace = state  # type: ignore[assignment]  # as the topic says
             elif kind == "unit":
                 if isinstance(state, UnitRow):
+                    self._compare(self.units.get(name), state)
                     self.units[name] = state
                 else:
                     self.units.pop(name, None)
@@ -393,6 +421,14 @@ class Feed:
         self._sample()
         self.connected = True
         self._note()
+
+    def _compare(self, before: UnitRow | None, now: UnitRow) -> None:
+        """Keep what is worse than before; not while units are read for the first time."""
+        if not self.loaded:
+            return
+        for one in alerts(now.id, Standing() if before is None else before.standing, now.standing):
+            self.alerts.append(one)
+            self.alerts_seen += 1
 
     def _take_file(self, path: str, state: Any) -> None:
         if state is None or not state.diagnostics:

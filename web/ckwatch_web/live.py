@@ -63,9 +63,19 @@ _PICTURE = (
     "link.href = chart.getDataURL({{ pixelRatio: 2, backgroundColor: '{background}' }});"
     "link.download = {name}; link.click();"
 )
+_ALERT = (
+    "if (Notification.permission === 'granted') for (const line of {lines})"
+    " new Notification('ckwatch', {{ body: line, tag: line, icon: '/assets/icon.svg' }})"
+)
+"""Windows that show the same alert replace each other's."""
+_ASK = (
+    "const answer = await Notification.requestPermission();"
+    " localStorage.setItem('ckwatch-alerts', answer === 'granted' ? 'on' : 'off'); return answer"
+)
 _SCREEN = (
-    "({ dark: matchMedia('(prefers-color-scheme: dark)').matches, theme: localStorage.getItem('ckwatch-theme'),"
-    " width: innerWidth })"
+    "document.querySelector('.top [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });"
+    " return ({ dark: matchMedia('(prefers-color-scheme: dark)').matches, theme: localStorage.getItem('ckwatch-theme'),"
+    " width: innerWidth, alerts: localStorage.getItem('ckwatch-alerts') === 'on' })"
 )
 
 
@@ -122,6 +132,8 @@ class LivePage:
         self._dark = ui.dark_mode(None)
         self._theme = ""
         """The choice in this window."""
+        self._alerting = False
+        self._alerted = feed.alerts_seen
         ui.colors(primary="var(--link)")
         with ui.element("div").classes("top"), ui.element("nav").props('aria-label="Views"'):
             for other in views.values():
@@ -135,6 +147,7 @@ class LivePage:
                 with ui.element("div").classes("window"):
                     self._button("Copy link", self._copy_link)
                     self._button("Another browser", self._copy_invitation)
+                    self._alert_button = self._button("Alerts", self._toggle_alerts)
                     self._button("Dark or light", self._toggle_theme)
             self._status = _element("p", "loading …").classes("status").props("role=status")
             with ui.element("div").style("display: none"):  # so that they are loaded while the units are
@@ -149,6 +162,7 @@ class LivePage:
         theme = self._theme or found.get("theme")
         dark = theme == "dark" or (theme != "light" and bool(found.get("dark")))
         self._dark.value = dark
+        self._set_alerting(bool(found.get("alerts")))
         self._screen = BrowserScreen(dark=dark, width=int(found.get("width") or 1280))
         while True:
             revision = self._feed.revision
@@ -222,6 +236,10 @@ class LivePage:
             busy = sum(1 for row in feed.units.values() if row.phase == "compiling")
             text = f"{feed.client.root.name}: live" + (f", {busy} compiling" if busy else "")
         self._status.text = text
+        seen, self._alerted = self._alerted, feed.alerts_seen
+        if self._alerting and feed.alerts_seen > seen:
+            new = [one.line for one in feed.alerts][seen - feed.alerts_seen :]
+            ui.run_javascript(_ALERT.format(lines=json.dumps(new)))
 
     def _draw(self, content: Content) -> None:
         title = f"{self._view.title}: {content.title}" if content.title else self._view.title
@@ -332,7 +350,7 @@ class LivePage:
                 search = ui.input(placeholder="Filter")
                 search.props(f'dense clearable aria-label="Filter {_attribute(block.title)}"').classes("table-input")
                 self._button("CSV", lambda: self._save_table(block.key))
-            selected = ui.element("div").classes("place").props("aria-live=polite")
+                selected = ui.element("div").classes("place").props("aria-live=polite")
             room = ui.element("div")  # the grid is made anew whenever its own element changes
             with room:
                 options = grid.grid_options(block, narrow=self._screen.narrow)
@@ -567,6 +585,23 @@ class LivePage:
         background = "#16181b" if self._screen.dark else "#ffffff"
         name = _text(f"{self._view.name}-{key}.png")
         ui.run_javascript(_PICTURE.format(id=chart.id, background=background, name=name))
+
+    async def _toggle_alerts(self) -> None:
+        """Ask the browser, which asks its user, to show what becomes worse; or no longer do."""
+        if self._alerting:
+            ui.run_javascript("localStorage.setItem('ckwatch-alerts', 'off')")
+            self._set_alerting(False)
+            return
+        answer = await ui.run_javascript(_ASK, timeout=ANSWER_S)
+        self._set_alerting(answer == "granted")
+        if not self._alerting:
+            ui.notify("This browser does not let the page show alerts: its settings for this site can.")
+
+    def _set_alerting(self, alerting: bool) -> None:
+        """The button says what is so, and screen readers hear whether it is pressed."""
+        self._alerting = alerting
+        self._alert_button.text = "Alerts on" if alerting else "Alerts off"
+        self._alert_button.props(f"aria-pressed={str(alerting).lower()}")
 
     def _toggle_theme(self) -> None:
         dark = not self._screen.dark

@@ -113,6 +113,7 @@ class Daemon:
             Units.verifying.answered_by(self.verifications.verify),
             Units.upgrading.answered_by(self.upgrades.upgrade),
             Timings.devices.answered_by(self.benchmarks.devices),
+            Timings.processor_roof.answered_by(self.benchmarks.processor_roof),
             Timings.timings.answered_by(self.benchmarks.timings),
             Timings.timing.answered_by(self.benchmarks.timing),
             Timings.best.answered_by(self.benchmarks.best),

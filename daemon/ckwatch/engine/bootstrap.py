@@ -78,6 +78,7 @@ from ckwatch.engine.queries.verifications import FollowedVerifications
 from ckwatch.engine.side_work import SideWork
 from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.engine.watched_files import start_watching
+from ckwatch.engine.webhook import VARIABLE, Webhook
 from ckwatch.model.errors import plain_errors
 from ckwatch.model.figures import Figures
 from ckwatch.model.gpu_specs import DeviceFacts
@@ -171,6 +172,7 @@ async def open_engine(
                 tasks.start_soon(parts.measure.end_idle_races)
                 tasks.start_soon(parts.cpp.run)
                 tasks.start_soon(parts.farm.run)
+                tasks.start_soon(parts.webhook(root, environment).run, events.MAIN)
                 log.info("beginning to watch files")
                 await start_watching(tasks, root, loop, tools, view_loader)
                 if recorder.problem is not None:
@@ -245,6 +247,19 @@ class _Parts:
         loop.on_unit_removed = self.renders.text_cache.drop
         loop.on_files_changed = snapshot.reset  # or a look-up would take a header for what it was
 
+    def webhook(self, root: Path, environment: Mapping[str, str]) -> Webhook:
+        """What posts alerts."""
+
+        def address() -> str:
+            settings = self.view_loader.workspace(events.MAIN).settings.daemon
+            return settings.webhook or environment.get(VARIABLE, "")
+
+        async def warn(text: str | None) -> None:
+            await self._loop.post(events.WarningChanged("webhook", text, at=time.time()))
+
+        unit, names = partial(self.sent.named, events.MAIN), partial(self._loop.state.members, events.MAIN)
+        return Webhook(root.name, self._loop.feed, unit, address, warn, names)
+
     def daemon(self, log_file: Path | None) -> Daemon:
         """The queries and requests."""
         loop, tools, view_loader, renders = self._loop, self._tools, self.view_loader, self.renders
@@ -268,7 +283,7 @@ class _Parts:
             time_traces=TimeTraceQuery(loop, tools, view_loader, renders, lookup, side_work),
             builds=builds,
             requests=requests,
-            benchmarks=BenchmarkQueries(loop, benchmarks, self.measure, self._recorder, lookup),
+            benchmarks=BenchmarkQueries(loop, benchmarks, self.measure, self._recorder, lookup, tools),
             imported=ImportedTimingsQueries(loop, self._recorder, lookup),
             toolchain_builds=FollowedToolchainBuilds(loop, builds, view_loader),
             verifications=FollowedVerifications(loop, builds, self._verify),

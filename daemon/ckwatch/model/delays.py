@@ -37,6 +37,8 @@ WATCH_UPDATE: Final = Delay(0.25, "the set of watched files is updated no more o
 COMPILER_LOOK: Final = Delay(5.0, "compilers that are replaced, go or come are noticed no later: 2 ms for each of them")
 
 # The daemon's work.
+ALERTS: Final = Delay(2.0, "what is failed, wrong or slower for a moment alone is no alert")
+WEBHOOK_RETRY: Final = Delay(3.0, "a web server that is busy may answer then")
 URGENT_LOAD_WAIT: Final = Delay(2.0, "renders wait no longer for a load that may change what is to be rendered")
 LOAD: Final = Delay(0.3, "a load that no render needs leaves the processors to renders")
 COMPILER_MESSAGES: Final = Delay(0.02, "a message and its notes come in several pieces", ("compiler errors",))

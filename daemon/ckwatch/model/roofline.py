@@ -18,6 +18,18 @@ class Bound:
     limited_by: Literal["matrix", "memory"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessorRoof:
+    """What `threads` threads of this machine's processor do at best: multiply-adds of f32 in TFLOP/s, each counted
+    twice, and reads of memory in TB/s. `measured_at`: Unix seconds."""
+
+    processor: str
+    threads: int
+    tflops: float
+    bandwidth_tbs: float
+    measured_at: float
+
+
 def bound(
     problem: KernelProblem, facts: DeviceFacts, cache: CacheState, clock_mhz: float | None = None
 ) -> Bound | None:

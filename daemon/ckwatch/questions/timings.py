@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ckwatch.bench.imports.records import FormatName, ImportedTimingsFile
+    from ckwatch.model.roofline import ProcessorRoof
     from ckwatch.model.timings import CacheName, Timing
     from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, TimingDetail
     from ckwatch.wire.imported_timings import ImportedTiming, TimingsImport
@@ -29,6 +30,11 @@ class TimingQuestions:
     @get("/devices")
     def devices(self, *, again: bool = False) -> Devices:
         """Devices to time units on, and why others cannot be used; with `again`, devices are searched anew."""
+
+    @get("/processor-roof", slow=True)
+    def processor_roof(self) -> ProcessorRoof:
+        """What the threads that host kernels have do at best on the daemon's machine: measured once, which takes
+        seconds, then kept in the store."""
 
     @get("/timings")
     def timings(self, unit: UnitName, shape: Name | None = None, limit: Count = 50) -> list[Timing]:

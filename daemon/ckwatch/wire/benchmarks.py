@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
+from ckwatch.model.roofline import ProcessorRoof as ProcessorRoof
 from ckwatch.model.timings import CacheName, Comparison, Timing
 from ckwatch.wire.values import Value
 

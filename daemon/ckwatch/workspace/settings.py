@@ -30,6 +30,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 _MACRO = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\([^()]*\))?")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _FARM_ADDRESS = re.compile(r"(?P<protocol>tls|tcp)://(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
+_WEB_ADDRESS = re.compile(r"https?://[^\s/?#]+\S*")
 _DEVICE = re.compile(
     r"auto|([A-Za-z0-9][A-Za-z0-9._-]{0,252}/)?"
     r"(cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
@@ -182,6 +183,9 @@ Pattern = Annotated[
 ]
 Macro = Annotated[str, _checked("invalid_macro", "`{}` is not the name of a preprocessor macro", _MACRO.fullmatch)]
 MacroValue = Annotated[str | int | bool, BeforeValidator(macro_value)]
+WebAddress = Annotated[
+    str, _checked("invalid_address", "an address begins with https:// or http://", _WEB_ADDRESS.fullmatch)
+]
 Argument = Annotated[
     str, _checked("invalid_argument", "an argument is not empty", lambda value: value and "\0" not in value)
 ]
@@ -453,6 +457,11 @@ class DaemonSection(Section):
     )
     settle_ms: Annotated[int, Field(ge=1, le=5000)] = Field(
         20, description="how long a file must be quiet before a change of it counts"
+    )
+    webhook: WebAddress | None = Field(
+        None,
+        description="address to which a small JSON is posted when a unit fails, is wrong or becomes slower; by default "
+        "that in CKWATCH_WEBHOOK",
     )
     poll: bool = Field(False, description="scan files regularly, for file systems that send no events")
     watcher: Literal["inotify", "watchfiles"] = Field(

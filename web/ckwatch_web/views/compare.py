@@ -31,7 +31,7 @@ from ckwatch_web.content import (
     Table,
 )
 from ckwatch_web.places import TextPlace, name_of, place_of
-from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, legend
+from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, legend, shortened
 from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
@@ -228,18 +228,22 @@ def ratio_plot(compared: Sequence[Compared]) -> Plot | None:
         return None
     shapes = list(dict.fromkeys(one.shape for one in known))
     shown = shapes[:DRAWN]
+    places = {shape: at for at, shape in enumerate(shown)}
     caches = list(dict.fromkeys(one.cache for one in known))
     series: list[dict[str, Any]] = [
         {
             "name": f"{cache} cache", "type": "bar", "itemStyle": {"color": COLOURS[at]},
-            "data": [_bar(one, COLOURS[at]) for one in known if one.cache == cache and one.shape in shown],
+            "data": [_bar(one, places[one.shape], COLOURS[at]) for one in known
+                     if one.cache == cache and one.shape in places],
         }
         for at, cache in enumerate(caches)
     ]  # fmt: skip
     series[0]["markLine"] = {"symbol": "none", "silent": True, "data": [{"yAxis": 1}], "label": {"show": False}}
     low, high = _range([one.comparison.ratio for one in known if one.comparison is not None])
     option = base(
-        xAxis=axis("", kind="category", data=shown),
+        xAxis=axis(
+            "", kind="category", data=[shortened(shape, 16) for shape in shown], axisLabel={"hideOverlap": True}
+        ),
         yAxis=axis("A / B", kind="log", min=low, max=high, logBase=2),
         legend=legend([f"{cache} cache" for cache in caches]),
         tooltip=TOOLTIP,
@@ -252,14 +256,14 @@ def ratio_plot(compared: Sequence[Compared]) -> Plot | None:
     return Plot(key="ratios", title="Time of A over that of B", option=option, summary=summary, height_px=260)
 
 
-def _bar(one: Compared, colour: str) -> dict[str, Any]:
-    """One shape's ratio, hollow unless the difference is sure."""
+def _bar(one: Compared, at: int, colour: str) -> dict[str, Any]:
+    """The ratio of the shape at this place, hollow unless the difference is sure."""
     found = one.comparison
     ratio = 1.0 if found is None else found.ratio
     verdict = "" if found is None else found.verdict + how_compared(found)
     hollow = {} if found is not None and found.verdict in SURE else {"itemStyle": _hollow(colour)}
     text = f"{one.shape}, {one.cache} cache\nA / B = {ratio:.3f}, {verdict}"
-    return {"value": [one.shape, ratio], "text": text, **hollow}
+    return {"value": [at, ratio], "text": text, **hollow}
 
 
 def _hollow(colour: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ckwatch.model.amounts import change, count, time_of
 from ckwatch.model.kernels import Outcome
 from ckwatch.model.verification import VerificationOutcome
 from ckwatch_web.content import Headline, Headlines
+from ckwatch_web.places import name_of, place_of
 
 if TYPE_CHECKING:
     from ckwatch.model.diagnostics import Diagnostic
@@ -72,6 +73,15 @@ def _broken(rows: Sequence[UnitRow], diagnostics: Sequence[Diagnostic]) -> Itera
         said = "" if first is None else f": {first.message.splitlines()[0]}"
         lines.append(Headline(kind="broken", text=f"{kernel}: {number} failed{said}", address="#messages"))
     yield from _some(lines, "more kernel", "units of {} failed")
+    told = {row.id for some in failed.values() for row in some}
+    lines = [
+        Headline(
+            kind="broken", text=f"{name_of(place_of(one.span))}: {one.message.splitlines()[0]}", address="#messages"
+        )
+        for one in diagnostics
+        if one.severity == "error" and not one.stale and not told.intersection(one.units)
+    ]
+    yield from _some(lines, "more error", "{} in files")
     wrong = [row for row in rows if row.verification_outcome == VerificationOutcome.FAILED and row.verification_fresh]
     lines = [
         Headline(kind="broken", text=f"{row.id}: {row.verification}", address=_address("verification", unit=row.id))

@@ -257,7 +257,7 @@ def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
         tooltip=NAME_TIP,
         grid={"left": 12, "right": 24, "top": 52, "bottom": 8, "containLabel": True},
         xAxis={"type": "category", "data": [shortened(shape, 18) for shape in shapes], "position": "bottom",
-               "axisLabel": {"rotate": 35, "interval": 0}},
+               "axisLabel": {"rotate": 35, "interval": "auto", "hideOverlap": True}},
         yAxis={"type": "category", "data": [shortened(line.unit.instance, 30) for line in drawn], "inverse": True,
                "axisLabel": {"interval": 0 if len(drawn) <= MOST_DRAWN // 2 else "auto", "width": 170,
                              "overflow": "truncate"}},
@@ -265,7 +265,7 @@ def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
                    "itemGap": 6, "seriesIndex": 0, "dimension": 2, "pieces": _pieces(), "textGap": 4},
         series=[
             {"type": "heatmap", "name": "ratio", "data": cells,
-             "label": {"show": written, "formatter": "{@[2]}", "fontSize": 11}},
+             "label": {"show": written, "formatter": "{@[2]}", "fontSize": 11}, "labelLayout": {"hideOverlap": True}},
             {"type": "scatter", "name": "failed", "data": crosses, "symbol": CROSS, "symbolSize": 9,
              "itemStyle": {"color": "transparent", "borderColor": "#d0342c", "borderWidth": 2}},
         ],

@@ -110,7 +110,9 @@ def plot_of(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int =
         grid={"left": 26, "right": 56 if clocks else 24, "top": 44, "bottom": 24, "containLabel": True},
         tooltip=NAME_TIP,
         legend=legend(names),
-        xAxis=axis("", kind="time", boundaryGap=["3%", "3%"], **_ends(timings)),
+        xAxis=axis(
+            "", kind="time", boundaryGap=["3%", "3%"], axisLabel={"hideOverlap": True}, splitNumber=4, **_ends(timings)
+        ),
         yAxis=axes,
         series=series,
     )
@@ -128,7 +130,7 @@ def _ends(timings: Sequence[Timing]) -> Option:
 def _time_axis(low: float, high: float) -> Option:
     """Covers all intervals, and at least the part `FLAT` of the times: equal times are to look equal."""
     labels = {"hideOverlap": True, ":formatter": TIME_LABEL}
-    gap = 62
+    gap = 78
     if high > WIDE * low:
         return axis(
             "median", kind="log", nameGap=gap, min=_rounded(low / 1.1), max=_rounded(high * 1.1), axisLabel=labels
@@ -325,7 +327,7 @@ def runs_table(unit: UnitRow, runs: Sequence[Run]) -> Table:
 
 def shape_choice(shapes: Sequence[str], query: Query) -> Choice:
     """All shapes, or one."""
-    every = "all" if len(shapes) <= MOST_PLOTS else f"the {MOST_PLOTS} that were timed last"
+    every = "all" if len(shapes) <= MOST_PLOTS else f"the last {MOST_PLOTS} timed"
     return choose("shape", "Shape", {ALL: every} | {name: name for name in shapes}, query)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from ckwatch import CkwatchError
-from ckwatch.model.amounts import count, tflops, time_of
+from ckwatch.model.amounts import count, tflops, time_of, timestamp
 from ckwatch.model.roofline_points import ON_THE_ROOF, Roofline, RooflinePoint, roof_of, roofline_point
 from ckwatch_web.choices import choose, kernel_choice, shapes_of
 from ckwatch_web.content import ID, PLACE, UNIT, Block, Column, Content, Function, Note, Plot, Row, Table
@@ -21,6 +21,7 @@ from ckwatch_web.plots import COLOURS, NAME_TIP, Option, axis, base, legend, sho
 from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
+    from ckwatch.model.roofline import ProcessorRoof
     from ckwatch.wire.analysis import Analysis, PredictedRanking, ShapePrediction
     from ckwatch_web.feed import Feed, TimingRow, UnitRow
 
@@ -34,6 +35,9 @@ MOST_LABELS = 40
 MOST_ROWS = 5000
 MOST_PREDICTED = 12
 """Shapes whose predictions are asked for; each takes a moment for every instance."""
+
+PROCESSOR = "cpu"
+"""The place of timings on the processor of the daemon's machine."""
 
 CACHE_COLOURS = {"cold": COLOURS[0], "hot": COLOURS[1]}
 BOUND_COLOUR, ROOF_COLOUR, PREDICTED_COLOUR = "#8c8c8c", "#8c8c8c", COLOURS[3]
@@ -90,10 +94,12 @@ def fastest_of(timed: Sequence[Timed]) -> list[Timed]:
     return list(seen.values())
 
 
-def plot_of(device: str, timed: Sequence[Timed], at: int = 0) -> Plot:
-    """The timings on one kind of device."""
+def plot_of(device: str, timed: Sequence[Timed], at: int = 0, measured: ProcessorRoof | None = None) -> Plot:
+    """The timings on one kind of device; `measured` is the roof of a processor, for which there is no data sheet."""
     drawn = timed[:MOST_POINTS]
     roof = roof_of([one.point for one in timed])
+    if measured is not None:
+        roof = Roofline(bandwidth_tbs=measured.bandwidth_tbs, peak_tflops=measured.tflops)
     fastest = fastest_of(timed)[:MOST_LABELS]
     labelled = {id(one) for one in fastest}
     several = len({one.unit.instance for one in timed}) > 1
@@ -123,11 +129,15 @@ def plot_of(device: str, timed: Sequence[Timed], at: int = 0) -> Plot:
     if ends:
         series.append(_to_bounds(ends))
     rates = [rate for one in drawn for rate in (one.point.tflops, one.point.bound_tflops) if rate]
-    option = _axes([one.point.intensity for one in drawn], rates)
+    intensities = [one.point.intensity for one in drawn]
+    if measured is not None:
+        intensities.append(measured.tflops / measured.bandwidth_tbs)
+        rates.append(measured.tflops)
+    option = _axes(intensities, rates)
     roofs, names = roof_lines(roof, option["xAxis"]["min"], option["xAxis"]["max"])
     series += roofs
     option |= {"legend": legend([*caches, *(["bound"] if bounds else []), *names]), "series": series}
-    summary = summary_of(timed, drawn, roof)
+    summary = summary_of(timed, drawn, roof, measured)
     return Plot(key=f"roofline-{at}", title=device, option=option, summary=summary, height_px=520)
 
 
@@ -181,11 +191,17 @@ def _axes(intensities: Sequence[float], rates: Sequence[float]) -> Option:
         tooltip=NAME_TIP,
         grid={"left": 30, "right": 24, "top": 44, "bottom": 34, "containLabel": True},
         xAxis=axis("arithmetic intensity, FLOP per byte", kind="log", min=low, max=high, axisLabel=_LOG_LABEL),
-        yAxis=axis("TFLOP/s", kind="log", min=bottom, max=top, axisLabel=_LOG_LABEL, nameGap=44),
+        yAxis=axis("rate", kind="log", min=bottom, max=top, axisLabel=_RATE_LABEL, nameGap=84),
     )
 
 
 _LOG_LABEL = {":formatter": Function("value => String(Number(value.toPrecision(2)))"), "hideOverlap": True}
+_RATE_LABEL = {
+    ":formatter": Function(
+        "value => Number((value < 1 ? value * 1e3 : value).toPrecision(2)) + (value < 1 ? ' GFLOP/s' : ' TFLOP/s')"
+    ),
+    "hideOverlap": True,
+}
 
 
 def roof_lines(roof: Roofline, low: float, high: float) -> tuple[list[Option], list[str]]:
@@ -199,7 +215,9 @@ def roof_lines(roof: Roofline, low: float, high: float) -> tuple[list[Option], l
     return lines, [name for name, _ in parts]
 
 
-def summary_of(timed: Sequence[Timed], drawn: Sequence[Timed], roof: Roofline) -> str:
+def summary_of(
+    timed: Sequence[Timed], drawn: Sequence[Timed], roof: Roofline, measured: ProcessorRoof | None = None
+) -> str:
     """Describe the plot in words."""
     parts = [
         count(len(timed), "timing") if len(drawn) == len(timed) else
@@ -212,10 +230,16 @@ def summary_of(timed: Sequence[Timed], drawn: Sequence[Timed], roof: Roofline) -
             f"Nearest to its bound is {nearest.unit.instance} on {nearest.timing.shape}, "
             f"{nearest.timing.cache} cache, with {nearest.timing.bound_percent:.0f} %"
         )
-    else:
+    elif measured is None:
         parts.append("No bound is known for this device")
+    if measured is not None:
+        parts.append(
+            f"The roof was measured on this machine on {timestamp(measured.measured_at)[:10]}: f32 multiply-adds and "
+            f"reads of memory by {count(measured.threads, 'thread')}"
+        )
     if roof.ridge is not None:
-        parts.append(f"Below {roof.ridge:.3g} FLOP per byte the memory is the limit, above it the matrix units")
+        units = "matrix units" if measured is None else "multiply-adds"
+        parts.append(f"Below {roof.ridge:.3g} FLOP per byte the memory is the limit, above it the {units}")
     elif known and roof.bandwidth_tbs is None and roof.peak_tflops is None:
         parts.append("The bounds of these shapes alone do not show where the roof is")
     return ". ".join(parts) + "."
@@ -426,9 +450,16 @@ async def show(feed: Feed, query: Query) -> Content:
     row = feed.units.get(unit.value)
     analysis = await _analysis(feed, unit.value)
 
+    processors = {device for device, own in timed.items() if all(one.timing.place == PROCESSOR for one in own)}
+    roof = await _processor_roof(feed) if processors else None
+
     def blocks() -> tuple[Block, ...]:
         made: list[Block] = [*chosen]
-        made += [plot_of(device, own, at) for at, (device, own) in enumerate(list(timed.items())[:MOST_DEVICES])]
+        for at, (device, own) in enumerate(list(timed.items())[:MOST_DEVICES]):
+            measured = roof if device in processors and not isinstance(roof, str) else None
+            made.append(plot_of(device, own, at, measured))
+        if isinstance(roof, str):
+            made.append(Note(key="roof", text=roof, kind="hint"))
         if not timed:
             text = "No timing has a place here: FLOP or bytes are not known, or the kernel failed on these shapes."
             made.append(Note(key="empty", text=text, kind="hint"))
@@ -441,6 +472,17 @@ async def show(feed: Feed, query: Query) -> Content:
         return tuple(made)
 
     return Content(title=kernel.value, blocks=await to_thread.run_sync(blocks))
+
+
+async def _processor_roof(feed: Feed) -> ProcessorRoof | str:
+    """The roof of the processor, measured if it never was; or why there is none."""
+    if (known := feed.kept.get(PROCESSOR)) is None:
+        try:
+            known = feed.kept[PROCESSOR] = await feed.client.processor_roof()
+        except CkwatchError as error:  # it may be measured the next time
+            return f"{error.message[:1].upper()}{error.message[1:]}" + (f": {error.hint}." if error.hint else ".")
+    found: ProcessorRoof = known
+    return found
 
 
 async def _analysis(feed: Feed, unit: str) -> Analysis | None:

@@ -10,16 +10,21 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
+import anyio
 from anyio import to_thread
 
 from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.timings import Timings
 from ckwatch.bench.job import Race
+from ckwatch.bench.probes.processor_roof import processor_roof
 from ckwatch.bench.report import BenchmarkFailure
+from ckwatch.compile.store.artifacts import default_folder
 from ckwatch.core.events import MAIN, AnalyzeRequested, MeasureDropped, MeasureRequested, WarningChanged
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
+from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.comparison import compare_timings
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.measure import MeasureRunner
@@ -33,7 +38,7 @@ from ckwatch.engine.to_wire import unit_timings_to_wire
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.kernels import Outcome, Unit
-from ckwatch.model.roofline import CacheState
+from ckwatch.model.roofline import CacheState, ProcessorRoof
 from ckwatch.model.timings import CacheName, Timing
 from ckwatch.model.unit_patterns import select_units
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, TimingDetail
@@ -186,6 +191,8 @@ class BenchmarkQueries:
     _measure: MeasureRunner
     _history: HistoryRecorder
     _lookup: UnitLookup
+    _tools: BuildTools
+    _roof_lock: anyio.Lock = field(default_factory=anyio.Lock, init=False)
 
     @property
     def _state(self) -> State:
@@ -295,6 +302,14 @@ class BenchmarkQueries:
         timings = self._timings()
         shape = None if shape is None else await self._name_of(ours, shape)
         return await to_thread.run_sync(lambda: compare_timings(timings, ours, theirs, shape, present=present))
+
+    async def processor_roof(self) -> ProcessorRoof:
+        """The roof of the processor that host kernels are timed on. Raises CkwatchError."""
+        store = self._tools.store
+        folder = default_folder() if store is None else store.folder
+        measure = partial(processor_roof, folder, self._measure.settings.threads)
+        async with self._roof_lock:
+            return await to_thread.run_sync(measure)
 
     async def set_baseline(self, name: str, patterns: Sequence[str] | None) -> list[str]:
         """Set a baseline to the latest timings of units; those that have any. Raises UnknownUnitError, CkwatchError."""
