@@ -66,6 +66,8 @@ class RenderWorker:
         self._unread = bytearray()
         self._is_asked = False
         """True once it has received a whole request."""
+        self.has_started = True
+        """False from the start of the process until it says something."""
         self._lookups: dict[str, Lookups] = {}  # by template, as the worker last said
         self._kernels: Sent[Kernel] = Sent(KERNELS_SENT)
         self._writers: Sent[Writers] = Sent(WRITERS_SENT)
@@ -84,6 +86,7 @@ class RenderWorker:
         await self.aclose()
         command = module_command("ckwatch.engine.render_worker", *map(str, self._folders))
         self._process = await start_process(command, environment=module_environment(), stdin=PIPE, stderr=None)
+        self.has_started = False
         self._unread.clear()
         self._lookups.clear()
         self._kernels, self._writers = Sent(KERNELS_SENT), Sent(WRITERS_SENT)
@@ -163,6 +166,7 @@ class RenderWorker:
         template = unit.kernel.template
         while True:
             answer = await self._answer(process)
+            self.has_started = True
             if isinstance(answer, RenderAnswer):
                 self._lookups[template] = Lookups(dict(answer.outcome.read), set(answer.outcome.missed))
                 return answer
@@ -220,7 +224,7 @@ class _Waiting:
 class RenderPool:
     """Up to `size` workers over one template search path; use as an async context manager.
 
-    Another worker is started when those that run are busy for `start_s`, or at once for what is looked at.
+    Another worker is started when those that have started are busy for `start_s`, or at once for what is looked at.
     """
 
     def __init__(self, folders: tuple[Path, ...], size: int = 1, *, start_s: float = START_S) -> None:
@@ -292,8 +296,12 @@ class RenderPool:
         waiting, queue = _Waiting(template), self._waiting[priority]
         queue.append(waiting)
         try:
-            with anyio.move_on_after(self._start_s if self._idle else math.inf):
-                await waiting.called.wait()
+            while waiting.worker is None:
+                starting = any(one.runs and not one.has_started for one in self._all)
+                with anyio.move_on_after(self._start_s if self._idle else math.inf):
+                    await waiting.called.wait()
+                if not starting:
+                    break
         except BaseException:
             if waiting.worker is not None:
                 self._free(waiting.worker)
