@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import signal
@@ -14,6 +15,7 @@ from types import SimpleNamespace
 import anyio
 import pytest
 
+from ckwatch.core.effects import RenderPriority
 from ckwatch.engine import render_pool
 from ckwatch.engine.render_pool import RenderPool
 from ckwatch.engine.render_worker import serve
@@ -152,3 +154,31 @@ async def test_cancelling_kills_the_worker(tmp_path: Path) -> None:
         ended = process.poll()
         assert ended is not None
         assert ended.status == -signal.SIGKILL
+
+
+async def running_after(pool: RenderPool, first: str, priority: RenderPriority = RenderPriority.OTHERS) -> int:
+    """How many workers run when `good.hip.j2` was rendered beside `first`."""
+    async with pool, anyio.create_task_group() as tasks:
+        await pool.start()
+        tasks.start_soon(pool.render, unit(first))
+        await anyio.wait_all_tasks_blocked()
+        assert (await pool.render(unit("good.hip.j2"), priority=priority)).outcome.rendered is not None
+        found = sum(worker.runs for worker in pool._all)
+        tasks.cancel_scope.cancel()
+        return found
+
+
+@pytest.mark.parametrize(
+    ("first", "start_s", "priority", "workers"),
+    [
+        ("other.hip.j2", math.inf, RenderPriority.OTHERS, 1),
+        ("rounds.hip.j2", 0.0, RenderPriority.OTHERS, 2),
+        ("rounds.hip.j2", math.inf, RenderPriority.LOOKED_AT, 2),
+    ],
+)
+async def test_a_worker_is_started_when_others_are_busy_for_long(
+    tmp_path: Path, first: str, start_s: float, priority: RenderPriority, workers: int
+) -> None:
+    for name, text in {**BOMBS, "good.hip.j2": "fine", "other.hip.j2": "fine"}.items():
+        (tmp_path / name).write_text(text)
+    assert await running_after(RenderPool((tmp_path,), 2, start_s=start_s), first, priority) == workers

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from textwrap import dedent
 
 from ckwatch.codeobject.disassembly import matrix_shape, traits
@@ -289,11 +289,6 @@ TABLE: tuple[str, ...] = (
 
 
 _ENCODING = re.compile(r"(?:_e32|_e64|_dpp8|_dpp|_sdwa|_w32|_w64)+$")
-_COMPILED = tuple(
-    (re.compile(f"(?:{re.sub('[$][A-Z]+', lambda part: _GROUPS[part[0]], pattern)})"), sentence)
-    for text in TABLE
-    for pattern, sentence in _rows(text)
-)
 _RESULT = re.compile(r"_(?P<result>b?[fi]\d+)_\d+x\d+x\d+")
 
 _ELEMENT = re.compile(r"(?P<count>dword|[us]?byte|[us]?short|[biu](?P<bits>\d+))(?:x(?P<times>\d+))?")
@@ -354,8 +349,18 @@ def _known(base: str) -> str | None:
     return _matrix(base) or _memory(base) or _lds(base) or _from_table(base)
 
 
+@cache
+def _table() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """The rows of `TABLE`. Compiling the patterns takes a seventh of a daemon's start, and few daemons list code."""
+    return tuple(
+        (re.compile(f"(?:{re.sub('[$][A-Z]+', lambda part: _GROUPS[part[0]], pattern)})"), sentence)
+        for text in TABLE
+        for pattern, sentence in _rows(text)
+    )
+
+
 def _from_table(base: str) -> str | None:
-    for pattern, sentence in _COMPILED:
+    for pattern, sentence in _table():
         match = pattern.fullmatch(base)
         if match is not None:
             spoken = {

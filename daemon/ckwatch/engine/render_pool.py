@@ -7,6 +7,7 @@ replaced. The daemon lives on.
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
@@ -45,6 +46,9 @@ GRACE_S = 2.0
 _LARGE_BYTES = 100_000
 """Answers up to this size are unpacked in 0.1 ms."""
 
+START_S = 0.3
+"""A worker takes about so long to start."""
+
 PASSED_OVER = 20
 """So many renders of templates that a worker has compiled may go before the one that has waited longest."""
 
@@ -62,6 +66,8 @@ class RenderWorker:
         self._unread = bytearray()
         self._is_asked = False
         """True once it has received a whole request."""
+        self.has_started = True
+        """False from the start of the process until it says something."""
         self._lookups: dict[str, Lookups] = {}  # by template, as the worker last said
         self._kernels: Sent[Kernel] = Sent(KERNELS_SENT)
         self._writers: Sent[Writers] = Sent(WRITERS_SENT)
@@ -80,6 +86,7 @@ class RenderWorker:
         await self.aclose()
         command = module_command("ckwatch.engine.render_worker", *map(str, self._folders))
         self._process = await start_process(command, environment=module_environment(), stdin=PIPE, stderr=None)
+        self.has_started = False
         self._unread.clear()
         self._lookups.clear()
         self._kernels, self._writers = Sent(KERNELS_SENT), Sent(WRITERS_SENT)
@@ -159,6 +166,7 @@ class RenderWorker:
         template = unit.kernel.template
         while True:
             answer = await self._answer(process)
+            self.has_started = True
             if isinstance(answer, RenderAnswer):
                 self._lookups[template] = Lookups(dict(answer.outcome.read), set(answer.outcome.missed))
                 return answer
@@ -214,9 +222,13 @@ class _Waiting:
 
 
 class RenderPool:
-    """Up to `size` workers over one template search path; use as an async context manager."""
+    """Up to `size` workers over one template search path; use as an async context manager.
 
-    def __init__(self, folders: tuple[Path, ...], size: int = 1) -> None:
+    Another worker is started when those that have started are busy for `start_s`, or at once for what is looked at.
+    """
+
+    def __init__(self, folders: tuple[Path, ...], size: int = 1, *, start_s: float = START_S) -> None:
+        self._start_s = start_s
         self._idle = [RenderWorker(folders) for _ in range(size)]
         self._all = tuple(self._idle)
         self._waiting: tuple[deque[_Waiting], ...] = tuple(deque() for _ in RenderPriority)
@@ -260,27 +272,46 @@ class RenderPool:
 
     @asynccontextmanager
     async def _worker(self, template: str, priority: RenderPriority) -> AsyncIterator[RenderWorker]:
-        if self._idle:
-            # The one that has this template compiled, or else one that runs.
-            worker = max(self._idle, key=lambda one: (one.template == template, one.runs))
-            self._idle.remove(worker)
-        else:
-            waiting, queue = _Waiting(template), self._waiting[priority]
-            queue.append(waiting)
-            try:
-                await waiting.called.wait()
-            except BaseException:
-                if waiting.worker is not None:
-                    self._free(waiting.worker)
-                else:
-                    queue.remove(waiting)
-                raise
-            assert waiting.worker is not None  # noqa: S101  # whoever is called has one
-            worker = waiting.worker
+        worker = self._taken(template, start=priority is RenderPriority.LOOKED_AT)
+        if worker is None:
+            worker = await self._next_free(template, priority)
         try:
             yield worker
         finally:
             self._free(worker)
+
+    def _taken(self, template: str, *, start: bool) -> RenderWorker | None:
+        """Take an idle worker. One that would have to `start` is not taken while others run, without that."""
+        if not self._idle:
+            return None
+        # The one that has this template compiled, or else one that runs.
+        worker = max(self._idle, key=lambda one: (one.template == template, one.runs))
+        if not (start or worker.runs) and len(self._idle) < len(self._all):
+            return None
+        self._idle.remove(worker)
+        return worker
+
+    async def _next_free(self, template: str, priority: RenderPriority) -> RenderWorker:
+        """Wait for a worker, and start one when that takes longer than a start: most renders are done sooner."""
+        waiting, queue = _Waiting(template), self._waiting[priority]
+        queue.append(waiting)
+        try:
+            while waiting.worker is None:
+                starting = any(one.runs and not one.has_started for one in self._all)
+                with anyio.move_on_after(self._start_s if self._idle else math.inf):
+                    await waiting.called.wait()
+                if not starting:
+                    break
+        except BaseException:
+            if waiting.worker is not None:
+                self._free(waiting.worker)
+            else:
+                queue.remove(waiting)
+            raise
+        if waiting.worker is None:
+            queue.remove(waiting)
+            return self._taken(template, start=True) or await self._next_free(template, priority)
+        return waiting.worker
 
     def _free(self, worker: RenderWorker) -> None:
         queue = next(filter(None, self._waiting), None)

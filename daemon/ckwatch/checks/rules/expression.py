@@ -138,16 +138,16 @@ class Expression:
 @cache
 def parse(text: str) -> Expression:
     """Read an expression; equal texts share one. Raises `ValueError` for what the language does not have."""
-    tree = _parse(text)
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(_parse(text)))
+    for node in nodes:
         if not isinstance(node, _ALLOWED):
             raise ValueError(f"{type(node).__name__} is not part of the language: {text}")
         if isinstance(node, ast.Compare) and len(node.ops) != 1:
             raise ValueError(f"chained comparison: {text}")
         if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS):
             raise ValueError(f"unknown function: {text}")
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called]
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    found = [node for node in nodes if isinstance(node, ast.Name) and id(node) not in called]
     found.sort(key=lambda node: node.col_offset)
     return Expression(text, tuple(dict.fromkeys(node.id for node in found)))
 

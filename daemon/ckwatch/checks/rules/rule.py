@@ -130,12 +130,16 @@ class Rule:
     severity: Severity = Severity.ERROR
     asserted_by: str = ""
     every_arch: bool = False
-    expression: Expression = field(init=False, repr=False, compare=False)
-    guard: Expression = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "expression", parse(self.condition))
-        object.__setattr__(self, "guard", parse(self.when))
+    @property
+    def expression(self) -> Expression:
+        """The condition, read when it is first asked for: a workspace has kernels of few operations."""
+        return parse(self.condition)
+
+    @property
+    def guard(self) -> Expression:
+        """When the rule applies."""
+        return parse(self.when)
 
     @property
     def names(self) -> tuple[str, ...]:
