@@ -1,9 +1,10 @@
 """From an edit of one instance to its artifact, against hipcc on the same rendered source.
 
-Goal: at most 0.38 × one hipcc call, with ckwatch's flags and without its ladder. The second reference is the command of
-PyTorch Inductor's ROCm backend for the same source. The unit was built before, nothing else runs, and the edited
-instance is one that no store has. The first edit of every run gives it a tile with which it was never compiled; the
-second one leaves that tile and changes the text, as an edit of the template does.
+Goal: at most 0.36 × one hipcc call, with ckwatch's flags and without its ladder; 0.10 × where only host code changed.
+The second reference is the command of PyTorch Inductor's ROCm backend for the same source. The unit was built before,
+nothing else runs, and the edited instance is one that no store has. The first edit of every run gives it a tile with
+which it was never compiled; the second one leaves that tile and changes the text, as an edit of the template does; the
+third changes a value in the exported function, which the host alone reads.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import sys
 import time
 from itertools import count
+from pathlib import Path
 
 import anyio
 
@@ -37,7 +39,7 @@ from ckwatch.wire.state import Unit
 
 MEASURED_CODE = (*DAEMON_CODE, "daemon/ckwatch/compile", "templates")
 
-GOAL = 0.38
+GOAL, HOST_GOAL = 0.36, 0.10
 
 _editions = count(int(time.time()) % 1_000_000 * 1000)
 
@@ -61,11 +63,13 @@ def edition(number: int) -> Parameters:
     return {**TILES[number % len(TILES)], "edition": next(_editions)}
 
 
-async def artifacts(example: Example, follower: Follower, text: str) -> tuple[float, tuple[Unit, ...]]:
-    """Save the kernel file; seconds until all units have fresh artifacts, and the units."""
+async def artifacts(
+    example: Example, follower: Follower, text: str, file: Path | None = None
+) -> tuple[float, tuple[Unit, ...]]:
+    """Save the kernel file, or another; seconds until all units have fresh artifacts, and the units."""
     before = follower.keys()
     begun_s = time.monotonic()
-    save(example.kernel_file, text)
+    save(file or example.kernel_file, text)
     told_s, units = await follower.until(lambda: follower.built(example.units, before), BUILD_LIMIT_S)
     return told_s - begun_s, units
 
@@ -89,9 +93,10 @@ def succeeded(run: Run) -> float:
 
 
 async def compare(runs: int) -> list[Row]:
-    """The three rows."""
+    """The rows."""
     by_tile: list[float] = []
     by_text: list[float] = []
+    by_host: list[float] = []
     by_hipcc, by_inductor = [], []
     async with example_daemon(ONE) as (example, client), following(client) as follower:
         hipcc = Hipcc(discover(), example.root.parent / "hipcc")
@@ -103,12 +108,15 @@ async def compare(runs: int) -> list[Row]:
                     raise CkwatchError("the edited instance was in the store")
                 times.append(seconds)
                 await until_idle(client)
+            host_edit = example.template_text(f"(void){next(_editions)}LL;")
+            by_host.append((await artifacts(example, follower, host_edit, example.template))[0])
+            await until_idle(client)
             ((text, symbol),) = await sources(example, client)
             await rest(example, follower)
             by_hipcc.append(succeeded(await hipcc.shared_object(text, symbol)))
             by_inductor.append(succeeded(await hipcc.inductor(text)))
             print(
-                f"ckwatch {by_tile[-1]:.2f} s, text alone {by_text[-1]:.2f} s, "
+                f"ckwatch {by_tile[-1]:.2f} s, text alone {by_text[-1]:.2f} s, host code {by_host[-1]:.2f} s, "
                 f"hipcc {by_hipcc[-1]:.2f} s, Inductor's command {by_inductor[-1]:.2f} s"
             )
     name = "one edited instance: edit to artifact"
@@ -119,17 +127,21 @@ async def compare(runs: int) -> list[Row]:
             by_hipcc,
             reference_name="one hipcc call",
             unit="s",
-            goal=f"at most {GOAL:g} ×",
-            met=lambda _, ratio: ratio <= GOAL,
+            goal=f"at most {goal:.2f} ×",
+            met=lambda _, ratio, goal=goal: ratio <= goal,
         )
-        for what, ours in ((name, by_tile), (f"{name}, the same tile in another text", by_text))
+        for what, ours, goal in (
+            (name, by_tile, GOAL),
+            (f"{name}, the same tile in another text", by_text, GOAL),
+            (f"{name}, a value that only the host reads", by_host, HOST_GOAL),
+        )
     ]
     inductor = "the command of PyTorch Inductor's ROCm backend"
     return [*rows, row(f"{name}, against Inductor", by_tile, by_inductor, reference_name=inductor, unit="s", goal="")]
 
 
 def measure() -> list[Row]:
-    """Three rows."""
+    """Four rows."""
     return anyio.run(compare, asked_runs())
 
 

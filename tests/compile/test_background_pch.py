@@ -34,7 +34,8 @@ class Background:
         )
         self.busy = False
         self.asked = 0
-        self.pch = BackgroundPch(self.is_busy, idle_s=0.004)
+        self.jobs = 2
+        self.pch = BackgroundPch(self.is_busy, lambda: self.jobs, idle_s=0.004)
 
     def is_busy(self) -> bool:
         self.asked += 1
@@ -97,6 +98,21 @@ async def test_what_is_made(background: Background, built: bool, compiled: bool,
         await background.idle()
     assert background.made == made
     assert not background.pch.making
+
+
+@pytest.mark.parametrize(("jobs", "together"), [(1, 1), (2, 1), (3, 2), (16, 2)])
+async def test_both_sides_are_made_where_a_core_stays_free(background: Background, jobs: int, together: int) -> None:
+    async def meet(_run: Run) -> None:
+        await background.until(lambda: background.hip.together == together)
+
+    background.jobs = jobs
+    for step in HEADER_OF.values():
+        background.hip.answer(step, during=meet)
+    background.note()
+    async with background.running():
+        await background.idle()
+    assert len(background.made) == 2
+    assert background.hip.together == together
 
 
 async def test_what_is_there_is_not_made_again(background: Background) -> None:

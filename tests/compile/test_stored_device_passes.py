@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+import random
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,8 @@ from ckwatch.compile.request import CompileOutcome, CompileRequest, CompileStatu
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import ProductKind
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.render.tokens import DEVICE_MACRO, device_text
 from fakes.fake_hip import SYMBOL, FakeHip, Step, fake_hip, request
 
 SPLIT = f"""\
@@ -177,3 +182,67 @@ async def test_a_pass_that_failed_is_not_kept(ladder: StagedCompiler, hip: FakeH
     assert (await compiled(ladder, store, SPLIT)).status is CompileStatus.FAILED
     hip.answer(Step.DEVICE)
     assert await passes(ladder, store, hip, HOST_EDIT) == [Step.DEVICE, Step.HOST]
+
+
+_CONDITIONS = (
+    *(
+        "{m}",
+        "defined({m})",
+        "defined {m}",
+        "X",
+        "defined( X )",
+        "!{m}",
+        "!defined({m}) // {n}",
+        "!(defined({m})) && X",
+    ),
+    *("X || !{m}", "(X || {m}) && !X", "!({m} && X) || /* {n} */ {m}", "X && !(Y || defined({m}))", "1 - {m}"),
+)
+_LINES = (
+    *(
+        "int t{n};",
+        "/* it's\n#if X\n{n} */ int b{n};",
+        'auto r{n} = R"(\n#else\n)";',
+        '// "{n}',
+        "int q{n} = '\"'; /* \" */",
+    ),
+    *("int s{n} = 1'000;", "// {n} \\\nint skipped;", "int e{n}; // it's", "int h{n}; /* # */"),
+)
+
+
+def conditional_text(seed: int) -> str:
+    """A text of random groups, with directives in comments and raw strings, too."""
+    choose = random.Random(seed)  # noqa: S311
+    lines: list[str] = []
+    has_else: list[bool] = []
+    for n in range(choose.randint(4, 24)):
+        condition = choose.choice(_CONDITIONS).format(m=DEVICE_MACRO, n=n)
+        kind = choose.choice(("line", "line", "line", "if", "elif", "else", "endif"))
+        if kind == "if":
+            has_else.append(False)
+            lines.append(
+                choose.choice((f"#if {condition}", f" # if {condition}", f"#ifdef {DEVICE_MACRO}", "#ifndef X"))
+            )
+        elif kind == "line" or not has_else or (kind != "endif" and has_else[-1]):
+            lines.append(choose.choice(_LINES).format(n=f"{seed}_{n}"))
+        elif kind == "endif":
+            has_else.pop()
+            lines.append("#endif")
+        else:
+            has_else[-1] = kind == "else"
+            lines.append(f"#elif {condition}" if kind == "elif" else "#else")
+    return "\n".join((*lines, *("#endif" for _ in has_else), ""))
+
+
+@pytest.mark.toolchain
+def test_what_is_left_out_is_what_clang_skips(toolchain: Toolchain, tmp_path: Path) -> None:
+    texts = [conditional_text(seed) for seed in range(300)]
+    seen = [device_text(text) for text in texts]
+    assert sum(map(operator.ne, texts, seen)) > 100
+    for macros in ([], ["-DX"], ["-DX", "-DY"]):
+        printed = []
+        for number, sources in enumerate((texts, seen)):
+            file = tmp_path / f"{number}.cpp"
+            file.write_text("".join(sources))
+            command = [str(toolchain.clang), "-E", "-P", "-std=c++20", f"-D{DEVICE_MACRO}=1", *macros, str(file)]
+            printed.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+        assert printed[0] == printed[1]

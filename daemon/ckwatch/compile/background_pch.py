@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from ckwatch.compile.precompiled_headers import family_of
+from ckwatch.compile.precompiled_headers import HeaderSpec, family_of
 from ckwatch.compile.request import CompileRequest
-from ckwatch.model.errors import CkwatchError
+from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.targets import Language
 
 if TYPE_CHECKING:
@@ -53,11 +53,15 @@ class _Noted:
 class BackgroundPch:
     """Notes what is compiled, and makes the headers that it needs while not `is_busy`.
 
-    A compile that comes while a header is being made does not wait for it.
+    Those of both passes are made side by side where all but one of `jobs` cores are enough for that. A compile that
+    comes while headers are being made does not wait for them.
     """
 
-    def __init__(self, is_busy: Callable[[], bool], idle_s: float = IDLE_S) -> None:
+    def __init__(
+        self, is_busy: Callable[[], bool], jobs: Callable[[], int] = lambda: 1, idle_s: float = IDLE_S
+    ) -> None:
         self._is_busy = is_busy
+        self._jobs = jobs
         self._idle_s = idle_s
         self._noted: dict[tuple[object, ...], _Noted] = {}
         self._built: dict[str, None] = {}
@@ -131,7 +135,7 @@ class BackgroundPch:
             try:
                 with anyio.CancelScope() as scope:
                     self._made_now = noted, scope
-                    made = await self._make_one(noted)
+                    made = await self._make(noted)
             except CkwatchError as error:  # a compile would meet it too, and report it
                 log.info("no precompiled header: %s", error)
             finally:
@@ -139,17 +143,26 @@ class BackgroundPch:
             if not made and self._noted.get(key) is noted:
                 self._noted.pop(key, None)
 
-    async def _make_one(self, noted: _Noted) -> bool:
-        """Make one missing header; False when none is missing, or none can be made."""
+    async def _make(self, noted: _Noted) -> bool:
+        """Make missing headers; False when none is missing, or none can be made."""
         request, compiled = noted.request, noted.compiled
         ladder = noted.ladder_of()
         plan = None if ladder is None else await ladder.plan(request)
         if ladder is None or plan is None:
             return False
+        warming = ladder.warming
         if noted.built and compiled:
-            await anyio.to_thread.run_sync(partial(ladder.warming.built, edited=noted.edited), request, plan)
-        lacking = await anyio.to_thread.run_sync(partial(ladder.warming.lacking, warm=compiled), request, plan)
+            await anyio.to_thread.run_sync(partial(warming.built, edited=noted.edited), request, plan)
+        lacking = await anyio.to_thread.run_sync(partial(warming.lacking, warm=compiled), request, plan)
         if not lacking:
-            await anyio.to_thread.run_sync(ladder.warming.headers.tidy)
+            await anyio.to_thread.run_sync(warming.headers.tidy)
             return False
-        return await ladder.warming.make(lacking[0], request, plan)
+        made: list[bool] = []
+
+        async def make(header: HeaderSpec) -> None:
+            made.append(await warming.make(header, request, plan))
+
+        async with plain_errors(), anyio.create_task_group() as tasks:
+            for header in lacking[: max(1, self._jobs() - 1)]:
+                tasks.start_soon(make, header)
+        return any(made)

@@ -209,7 +209,7 @@ class _Parts:
         self.view_loader = ViewLoader(root, tools, threads)
         self.renders = RenderHandler(tools, self.view_loader, threads)
         self._toolchains = OtherToolchains(tools, self.view_loader, self.renders, threads)
-        self.background_pch = BackgroundPch(lambda: state.busy)
+        self.background_pch = BackgroundPch(lambda: state.busy, lambda: state.jobs)
         common = (tools, self.view_loader, self.renders)
         self.farm = FarmLink(root, self.view_loader, tools, post)
         self.compiles = CompileHandler(*common, snapshot, self.background_pch, post, threads, self.farm)
