@@ -21,6 +21,8 @@ PROGRAMS = {program.path.stem: program for program in programs()}
         ("across_workgroups", "gfx1100"),
         ("across_workgroups", "gfx1201"),
         ("overflow", "gfx942"),
+        ("shared_memory", "gfx942"),
+        ("shared_memory", "gfx1100"),
     ],
 )
 def test_every_mistake_at_its_line_and_no_right_kernel(name: str, arch: str) -> None:

@@ -139,9 +139,11 @@ void reset_wave_checks(Wave *w) {
   memset(c->in_flight, 0, sizeof c->in_flight);
   memset(c->scalar_in_flight, 0, sizeof c->scalar_in_flight);
   for (int n = 0; n < COUNTERS; n++)
-    c->first[n] = c->count[n] = c->serial[n] = c->lds_serial[n] = c->lds_done[n] = 0;
-  for (int n = 0; n < LDS_OPERATION_KINDS; n++) c->lds_operations[n].count = 0;
+    c->first[n] = c->count[n] = c->lds_serial[n] = c->lds_done[n] = 0;
+  for (int n = 0; n < LDS_OPERATION_KINDS; n++) c->lds_operations[n].count = c->lds_operations[n].noted = 0;
   c->always = ~0ull;
+  c->overlap = false;
+  c->spans_next = 0;
   free(c->scratch);
   c->scratch = NULL;
   c->shadow.group = w->group;
@@ -156,23 +158,42 @@ void define_vector(Wave *w, uint32_t index, uint64_t lanes) { define_lanes(w->ch
 void define_scalar(Wave *w, uint32_t index) { put_scalar_shadow(w->checks, index, 0, NULL); }
 
 /* ---- What is outstanding ----------------------------------------------------------------------------------------- */
-static bool waits_for(const uint32_t serial[COUNTERS]) { return serial[VM] | serial[LGKM]; }
-
-static inline void land_if_done(WaveChecks *c, unsigned index) {
-  const Flight *f = &c->flight[index];
-  if (!waits_for(f->serial[0]) && !waits_for(f->serial[1])) c->in_flight[index / 64] &= ~(1ull << index % 64);
+static inline Outstanding *outstanding_at(WaveChecks *c, int counter, uint32_t n) {
+  return &c->outstanding[counter][(c->first[counter] + n) % MOST_OUTSTANDING];
 }
 
-static void retire(WaveChecks *c, int counter) {
-  const Outstanding *o = &c->outstanding[counter][c->first[counter]];
+/* Bits from `index` on, in two words at most. */
+static inline void set_bits(uint64_t *bits, unsigned index, uint64_t mask) {
+  bits[index / 64] |= mask << index % 64;
+  if (index % 64 && mask >> (64 - index % 64)) bits[index / 64 + 1] |= mask >> (64 - index % 64);
+}
+static inline void clear_bits(uint64_t *bits, unsigned index, uint64_t mask) {
+  bits[index / 64] &= ~(mask << index % 64);
+  if (index % 64 && mask >> (64 - index % 64)) bits[index / 64 + 1] &= ~(mask >> (64 - index % 64));
+}
+static inline uint64_t registers_of(const Outstanding *o) { return ((1ull << o->count) - 1) & ~(uint64_t)o->told; }
+
+/* All that is in flight. */
+static NO_INLINE void look_at_outstanding(WaveChecks *c) {
+  memset(c->in_flight, 0, sizeof c->in_flight);
+  c->overlap = false;
+  for (int counter = 0; counter < COUNTERS; counter++)
+    for (uint32_t n = 0; n < c->count[counter]; n++) {
+      const Outstanding *o = outstanding_at(c, counter, n);
+      if (!o->count) continue;
+      c->overlap |= any_of(c->in_flight, o->first, o->count);
+      set_bits(c->in_flight, o->first, registers_of(o));
+    }
+}
+
+static inline void retire(WaveChecks *c, int counter) {
+  const Outstanding *o = outstanding_at(c, counter, 0);
   c->first[counter] = (c->first[counter] + 1) % MOST_OUTSTANDING;
   c->count[counter]--;
-  for (unsigned r = o->first; r < (unsigned)o->first + o->count; r++) {
-    for (unsigned half = 0; half < 2; half++)
-      if (c->flight[r].serial[half][counter] == o->serial) c->flight[r].serial[half][counter] = 0;
-    land_if_done(c, r);
-  }
   if (o->lds_serial) c->lds_done[counter] = o->lds_serial;
+  if (!o->count) return;
+  if (__builtin_expect(c->overlap, 0)) look_at_outstanding(c);
+  else clear_bits(c->in_flight, o->first, registers_of(o));
 }
 
 void expect_halves(Wave *w, const Instruction *i, int counter, unsigned index, unsigned count, unsigned halves,
@@ -181,20 +202,22 @@ void expect_halves(Wave *w, const Instruction *i, int counter, unsigned index, u
   if (!is_counted(w->launch->arch, counter, count, i)) return;
   if (!lanes) count = 0;
   if (c->count[counter] == arch_facts[w->launch->arch].most_outstanding[counter]) retire(c, counter);
-  uint32_t serial = ++c->serial[counter];
-  c->outstanding[counter][(c->first[counter] + c->count[counter]++) % MOST_OUTSTANDING] = (Outstanding){
-      .at = i, .serial = serial, .lds_serial = lds_serial, .first = (uint16_t)index, .count = (uint8_t)count};
-  for (unsigned r = index; r < index + count; r++) {
-    Flight *f = &c->flight[r];
-    if (!(c->in_flight[r / 64] >> r % 64 & 1)) *f = (Flight){{0}, {0}, {{0}}};
-    for (unsigned half = 0; half < 2; half++) {
-      if (halves != BOTH_HALVES && !(halves >> half & 1)) continue;
-      f->lanes[half] = lanes;
-      f->serial[half][counter] = serial;
-      f->at[half] = i;
-    }
-    c->in_flight[r / 64] |= 1ull << r % 64;
+  *outstanding_at(c, counter, c->count[counter]++) = (Outstanding){
+      .at = i, .lanes = lanes, .lds_serial = lds_serial, .first = (uint16_t)index, .count = (uint8_t)count,
+      .halves = (uint8_t)halves};
+  if (!count) return;
+  c->overlap |= any_of(c->in_flight, index, count);
+  set_bits(c->in_flight, index, (1ull << count) - 1);
+}
+
+/* The last operation of a counter whose result in a half of a register has not arrived; NULL when there is none. */
+static Outstanding *load_in_flight(WaveChecks *c, int counter, unsigned index, unsigned half, uint64_t lanes) {
+  for (uint32_t n = c->count[counter]; n--;) {
+    Outstanding *o = outstanding_at(c, counter, n);
+    if (index - o->first < o->count && !(o->told >> (index - o->first) & 1) && o->halves >> half & 1 && o->lanes & lanes)
+      return o;
   }
+  return NULL;
 }
 
 void expect_scalar(Wave *w, const Instruction *i, unsigned index, unsigned count) {
@@ -219,29 +242,36 @@ void check_wait(Wave *w, int vm, int lgkm, int exp) {
 
 void check_scalar_wait(Wave *w) { memset(w->checks->scalar_in_flight, 0, sizeof w->checks->scalar_in_flight); }
 
-static NO_INLINE void report_missing_wait(Wave *w, const Instruction *i, unsigned index, unsigned half,
-                                          uint64_t lanes, const char *use) {
+static NO_INLINE void report_missing_wait(Wave *w, const Instruction *i, unsigned index, int counter,
+                                          const Outstanding *load, uint64_t lanes, const char *use) {
   WaveChecks *c = w->checks;
-  const Instruction *load = c->flight[index].at[half];
-  Finding f = {.kind = MISSING_WAIT, .at = i, .other = load, .lane = __builtin_ctzll(lanes),
+  const Instruction *at = load->at;
+  Finding f = {.kind = MISSING_WAIT, .at = i, .other = at, .lane = __builtin_ctzll(load->lanes & lanes),
                .other_wave = -1, .other_lane = -1};
   char name[16];
   name_vector(name, sizeof name, index);
   snprintf(f.note, sizeof f.note, "%s is %s before its load has arrived (%s)", name, use,
-           arch_facts[w->launch->arch].counters[c->flight[index].serial[half][VM] ? VM : LGKM]);
+           arch_facts[w->launch->arch].counters[counter]);
   report(w, &f);
-  for (half = 0; half < 2; half++)
-    if (c->flight[index].at[half] == load) c->flight[index].serial[half][VM] = c->flight[index].serial[half][LGKM] = 0;
-  land_if_done(c, index);
+  for (counter = 0; counter < COUNTERS; counter++)
+    for (uint32_t n = 0; n < c->count[counter]; n++) {
+      Outstanding *o = outstanding_at(c, counter, n);
+      if (o->at == at && index - o->first < o->count) o->told |= (uint16_t)(1u << (index - o->first));
+    }
+  look_at_outstanding(c);
 }
 
 void check_flight(Wave *w, const Instruction *i, unsigned index, unsigned count, unsigned halves, uint64_t lanes,
                   const char *use) {
   WaveChecks *c = w->checks;
   for (unsigned r = index; r < index + count; r++)
-    for (unsigned half = 0; half < 2 && c->in_flight[r / 64] >> r % 64 & 1; half++)
-      if (halves >> half & 1 && waits_for(c->flight[r].serial[half]) && c->flight[r].lanes[half] & lanes)
-        report_missing_wait(w, i, r, half, c->flight[r].lanes[half] & lanes, use);
+    for (unsigned half = 0; half < 2 && c->in_flight[r / 64] >> r % 64 & 1; half++) {
+      if (!(halves >> half & 1)) continue;
+      int counter = VM;
+      const Outstanding *load = load_in_flight(c, VM, r, half, lanes);
+      if (!load) load = load_in_flight(c, counter = LGKM, r, half, lanes);
+      if (load) report_missing_wait(w, i, r, counter, load, lanes, use);
+    }
 }
 
 static NO_INLINE void check_scalar_flight(Wave *w, const Instruction *i, unsigned index, unsigned count,
@@ -325,7 +355,7 @@ void check_result(Wave *w, const Instruction *i, unsigned index, unsigned count,
   /* of loads that are counted together, the later one wins */
   for (unsigned r = index; r < index + count; r++)
     for (unsigned half = 0; half < 2 && c->in_flight[r / 64] >> r % 64 & 1; half++)
-      if (halves >> half & 1 && c->flight[r].serial[half][!counter] && !c->flight[r].serial[half][counter])
+      if (halves >> half & 1 && !load_in_flight(c, counter, r, half, ~0ull))
         check_flight(w, i, r, 1, 1u << half, lanes, "overwritten");
 }
 

@@ -18,10 +18,11 @@ enum { VECTOR_WORDS = VECTOR_REGISTERS / 64, SCALAR_WORDS = 3, ALWAYS = VECTOR_W
 /* One operation that a counter counts. */
 typedef struct {
   const Instruction *at;
-  uint32_t serial;
+  uint64_t lanes;
   uint32_t lds_serial; /* of the operation among the wave's LDS operations (LGKM) or its LDS-DMA (VM); 0 when none */
-  uint16_t first;      /* the vector registers that it writes */
-  uint8_t count;
+  uint16_t first;      /* the vector registers that it writes, */
+  uint8_t count, halves;
+  uint16_t told; /* bits of these: a use was reported, and they count as arrived */
 } Outstanding;
 
 /* What a wave has done in LDS lately, a ring of each kind. */
@@ -33,21 +34,15 @@ typedef struct {
   uint64_t lanes;
   uint32_t serial, number; /* among the wave's, among the group's */
   uint32_t bytes;
+  bool quiet;  /* of a read: the bytes say who has read them once it is noted */
   Spans spans; /* of no chunk: each lane has its own */
   uint32_t offset[LANES];
 } LdsOperation;
 
 typedef struct {
-  uint32_t count;
+  uint32_t count, noted; /* of reads: those whose bytes say so, see lds_checks.c */
   LdsOperation operation[LDS_OPERATIONS];
 } LdsOperations;
-
-/* Loads into a register that is in flight: of its lower and of its upper half. */
-typedef struct {
-  uint64_t lanes[2];
-  const Instruction *at[2];
-  uint32_t serial[2][COUNTERS]; /* 0: does not wait for this counter */
-} Flight;
 
 struct WaveChecks {
   Wave shadow; /* v and s hold shadows, EXEC the real mask: fetch and put of values.h work on it */
@@ -72,14 +67,18 @@ struct WaveChecks {
 
   const Instruction *scalar_origin[SCALAR_REGISTERS];
 
-  Flight flight[VECTOR_REGISTERS];
   const Instruction *scalar_flight_at[SCALAR_REGISTERS];
 
   Outstanding outstanding[COUNTERS][MOST_OUTSTANDING]; /* rings */
-  uint32_t first[COUNTERS], count[COUNTERS], serial[COUNTERS];
+  uint32_t first[COUNTERS], count[COUNTERS];
+  bool overlap; /* perhaps two of them write one register */
 
   uint32_t lds_serial[COUNTERS], lds_done[COUNTERS]; /* the last operation, the last that is complete */
   LdsOperations lds_operations[LDS_OPERATION_KINDS];
+
+  /* Where lanes read LDS by a register, for a read that is the very next instruction: */
+  Spans spans;
+  uint32_t spans_next, spans_register, spans_bytes; /* Wave.next then, 0 for none; bytes of a lane */
 
   uint8_t *scratch; /* the shadow of the wave's scratch memory; NULL until it is used */
   uint64_t scratch_bytes;

@@ -525,6 +525,7 @@ static void global_places(Wave *w, const Instruction *i, const Operand *vector, 
     for (int l = 0; l < LANES; l++) p->at[l] = fixed + ((uint64_t)high[l] << 32 | low[l]);
   }
   fill_places(p);
+  for (int l = 0; l < LANES; l += CHUNK) __builtin_prefetch((const void *)(uintptr_t)p->at[l]);
 }
 
 static void global_store(Wave *w, const Instruction *i) {

@@ -69,6 +69,12 @@ static inline uint32_t highest_of(const uint32_t offset[LANES]) {
   return high;
 }
 
+static inline uint32_t lowest_of(const uint32_t offset[LANES]) {
+  uint32_t low = UINT32_MAX;
+  for (int l = 0; l < LANES; l++) low = offset[l] < low ? offset[l] : low;
+  return low;
+}
+
 static inline bool all_below(const uint32_t offset[LANES], uint64_t limit) {
 #ifdef __AVX512F__
   __m512i high = _mm512_max_epu32(_mm512_max_epu32(_mm512_loadu_si512(offset), _mm512_loadu_si512(offset + CHUNK)),
@@ -166,6 +172,8 @@ typedef uint32_t OfSpans __attribute__((vector_size(4 * SPANS), may_alias, align
 typedef struct {
   uint32_t first[SPANS], bytes[SPANS]; /* places, up to the end of the last one */
   uint32_t count;                      /* of chunks */
+  uint32_t low;
+  uint64_t high; /* where the last one ends */
 } Spans;
 
 #ifdef __clang__
@@ -181,22 +189,26 @@ static inline bool find_spans(Spans *spans, const uint32_t offset[LANES], uint64
   if (lanes != ~0ull && lanes != UINT32_MAX) return false;
   Layout layout = layout_of(offset, bytes);
   bool irregular = false;
-  spans->count = lanes == ~0ull ? SPANS : SPANS / 2;
+  uint32_t count = lanes == ~0ull ? SPANS : SPANS / 2, low = UINT32_MAX;
+  uint64_t high = 0;
+  OfSpans first, length; /* stored whole, since they are read so */
   for (unsigned n = 0; n < SPANS; n++) {
     bool row = is_row(&layout, n * CHUNK);
-    irregular |= !row && !is_one_place(&layout, n * CHUNK) && n < spans->count;
-    spans->first[n] = offset[n * CHUNK];
-    spans->bytes[n] = row ? CHUNK * bytes : bytes;
+    first[n] = offset[n * CHUNK];
+    length[n] = row ? CHUNK * bytes : bytes;
+    if (n >= count) continue;
+    irregular |= !row && !is_one_place(&layout, n * CHUNK);
+    uint64_t end = (uint64_t)offset[n * CHUNK] + (row ? CHUNK * bytes : bytes);
+    low = offset[n * CHUNK] < low ? offset[n * CHUNK] : low;
+    high = end > high ? end : high;
   }
+  *(OfSpans *)spans->first = first;
+  *(OfSpans *)spans->bytes = length;
+  spans->count = count, spans->low = low, spans->high = high;
   return !irregular;
 }
 static inline bool spans_end_within(const Spans *spans, uint32_t fixed, uint64_t limit) {
-  uint64_t high = 0;
-  FOR_SPANS(n, spans) {
-    uint64_t end = (uint64_t)spans->first[n] + fixed + spans->bytes[n];
-    high = end > high ? end : high;
-  }
-  return high <= limit;
+  return spans->high + fixed <= limit;
 }
 
 static inline void gather_chunk(uint32_t *row, const uint8_t *base, const uint32_t *offset) {

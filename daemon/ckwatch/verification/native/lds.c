@@ -109,23 +109,29 @@ void write_lds(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint
 static inline __attribute__((always_inline)) bool read_spans(Wave *w, const Instruction *i, const Operand *address,
                                                              const uint32_t fixed[2], unsigned accesses, uint64_t lanes,
                                                              unsigned words, unsigned index, uint32_t serial) {
-  Spans spans;
   const Workgroup *group = w->group;
+  WaveChecks *c = w->checks;
   unsigned bytes = 4 * words;
   uint32_t last = fixed[0] > fixed[accesses - 1] ? fixed[0] : fixed[accesses - 1];
-  if (group->counts || !find_spans(&spans, w->v[address->index], lanes, bytes)) return false;
-  if (!spans_end_within(&spans, last, group->lds_bytes)) return false;
-  if (w->checks && !note_spans(w, i, LDS_READ, serial, &spans, fixed, accesses, bytes)) return false;
+  if (group->counts) return false;
+  Spans found, *spans = c ? &c->spans : &found;
+  if (!c || c->spans_next != w->next || c->spans_register != address->index || c->spans_bytes != bytes) {
+    if (c) c->spans_next = 0, c->spans_register = address->index, c->spans_bytes = bytes;
+    if (!find_spans(spans, w->v[address->index], lanes, bytes)) return false;
+  }
+  if (c) c->spans_next = address->index - index < accesses * words ? 0 : w->next + 1;
+  if (!spans_end_within(spans, last, group->lds_bytes)) return false;
+  if (c && !note_spans(w, i, LDS_READ, serial, spans, fixed, accesses, bytes)) return false;
   for (unsigned one = 0; one < accesses; one++)
-    FOR_SPANS(n, &spans) {
-      const uint8_t *from = group->lds + spans.first[n] + fixed[one];
-      if (is_span_row(&spans, n, bytes))
+    FOR_SPANS(n, spans) {
+      const uint8_t *from = group->lds + spans->first[n] + fixed[one];
+      if (is_span_row(spans, n, bytes))
         for (unsigned k = 0; k < words; k++) take_chunk(w->v[index + one * words + k] + n * CHUNK, from, words, k);
       else
         for (unsigned k = 0; k < words; k++)
           *(Chunk *)(w->v[index + one * words + k] + n * CHUNK) = (Chunk){0} + word_at(from + 4 * k);
     }
-  for (unsigned one = 0; w->checks && one < accesses; one++)
+  for (unsigned one = 0; c && one < accesses; one++)
     checked_load(w, i, index + one * words, lanes, bytes, 0, NULL, LGKM);
   return true;
 }

@@ -4,7 +4,10 @@
  * A wave's code has three of seven bits, so that no code is a part of another: what a wave finds is all its own, or
  * nobody's, if it has no bits beside those of its code. That is one operation on all bytes that a lane accesses. At a
  * barrier the bytes of those writes become nobody's that were waited for. Who accessed what, for reports and for writes
- * that nobody waited for, is in a list of each wave's last operations: as many as can be outstanding. */
+ * that nobody waited for, is in a list of each wave's last operations: as many as can be outstanding.
+ *
+ * Most reads are of what was written before the last barrier. A range of bytes is known that nobody has written since:
+ * reads within it are only put into the lists, and the bytes say who has read them once one of them is to be written. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,6 +28,9 @@ struct LdsShadow {
   Chunk low, high;     /* where something was accessed since the last barrier, by lanes, */
   OfSpans lowest, highest; /* and by spans */
   bool kept;           /* something from before it is still outstanding */
+  uint32_t quiet_from, quiet_to; /* nobody has written these bytes since */
+  bool defined; /* all of them are */
+  bool pending; /* they were read, and their readers do not say so yet */
   uint32_t operations; /* of all waves */
   uint8_t *writers, *readers, *notes;
   uint8_t *lanes; /* the lane that wrote at this offset; only of use within one operation */
@@ -51,7 +57,8 @@ void reset_lds_shadow(Workgroup *group) {
   memset(s->readers, 0, group->lds_bytes);
   forget_accesses(s);
   s->operations = 0;
-  s->kept = false;
+  s->quiet_from = s->quiet_to = 0;
+  s->kept = s->pending = s->defined = false;
 }
 
 static uint32_t offset_of(const LdsOperation *o, unsigned lane) {
@@ -88,24 +95,69 @@ static LdsOperationKind kind_of(LdsAccess access, int counter) {
   return access == LDS_READ ? LDS_READS : counter == VM ? LDS_DIRECT : LDS_WRITES;
 }
 
+/* ---- Reads of what nobody writes --------------------------------------------------------------------------------- */
+static inline bool is_quiet(const LdsShadow *s, uint32_t low, uint32_t high) {
+  return low >= s->quiet_from && high <= s->quiet_to;
+}
+
+static void note_pending_reads(Workgroup *group);
+
+/* Bytes from `low` on, before `high`, are to be written: the larger part beside them stays quiet. */
+static inline void begin_write(Workgroup *group, uint64_t low, uint64_t high) {
+  LdsShadow *s = group->lds_shadow;
+  if (high <= s->quiet_from || low >= s->quiet_to) return;
+  if (s->pending) note_pending_reads(group);
+  uint64_t before = low > s->quiet_from ? low - s->quiet_from : 0, behind = s->quiet_to > high ? s->quiet_to - high : 0;
+  if (before > behind) s->quiet_to = (uint32_t)low;
+  else if (behind) s->quiet_from = (uint32_t)high;
+  else s->quiet_from = s->quiet_to = 0;
+}
+
+static void begin_writes(Workgroup *group, const uint32_t offset[LANES], uint64_t lanes, unsigned bytes) {
+  uint64_t low = UINT64_MAX, high = 0;
+  unsigned lane;
+  if (!group->lds_shadow) return;
+  FOR_LANES(lane, lanes) {
+    low = offset[lane] < low ? offset[lane] : low;
+    high = offset[lane] > high ? offset[lane] : high;
+  }
+  if (lanes) begin_write(group, low, high + bytes);
+}
+
+/* After a barrier: nobody has written these bytes since. */
+static void add_quiet(LdsShadow *s, uint32_t low, uint32_t high, bool defined) {
+  uint32_t from = s->quiet_from, to = s->quiet_to;
+  if (low <= to && from <= high && from < to) {
+    s->defined = defined && (s->defined || (low <= from && to <= high));
+    s->quiet_from = low < from ? low : from;
+    s->quiet_to = high > to ? high : to;
+  } else if (high - low > to - from) {
+    s->quiet_from = low, s->quiet_to = high, s->defined = defined;
+  }
+}
+
+/* ---- The lists --------------------------------------------------------------------------------------------------- */
 static inline LdsOperation *next_operation(Wave *w, const Instruction *i, LdsOperationKind kind, uint32_t serial,
-                                           uint64_t lanes, unsigned bytes) {
+                                           uint64_t lanes, unsigned bytes, bool quiet) {
   LdsOperations *all = &w->checks->lds_operations[kind];
+  LdsShadow *s = w->group->lds_shadow;
+  if (kind == LDS_READS) {
+    if (!s->pending) all->noted = all->count;
+    if (all->count - all->noted == LDS_OPERATIONS) note_pending_reads(w->group);
+    s->pending |= quiet;
+  }
   LdsOperation *o = &all->operation[all->count++ % LDS_OPERATIONS];
   o->at = i;
   o->lanes = lanes;
   o->serial = serial;
-  o->number = ++w->group->lds_shadow->operations;
+  o->number = ++s->operations;
   o->bytes = bytes;
+  o->quiet = quiet;
   o->spans.count = 0;
   return o;
 }
 
-static void record(Wave *w, const Instruction *i, LdsOperationKind kind, uint32_t serial, const uint32_t offset[LANES],
-                   uint64_t lanes, unsigned bytes) {
-  LdsShadow *s = w->group->lds_shadow;
-  LdsOperation *o = next_operation(w, i, kind, serial, lanes, bytes);
-  memcpy(o->offset, offset, sizeof o->offset);
+static inline void note_places(LdsShadow *s, const uint32_t offset[LANES], unsigned bytes) {
 #ifdef __AVX512F__
   __m512i low = (__m512i)s->low, high = (__m512i)s->high;
   for (unsigned l = 0; l < LANES; l += CHUNK) {
@@ -122,6 +174,14 @@ static void record(Wave *w, const Instruction *i, LdsOperationKind kind, uint32_
     s->high = (end & higher) | (s->high & ~higher);
   }
 #endif
+}
+
+static void record(Wave *w, const Instruction *i, LdsOperationKind kind, uint32_t serial, const uint32_t offset[LANES],
+                   uint64_t lanes, unsigned bytes, bool quiet) {
+  LdsShadow *s = w->group->lds_shadow;
+  LdsOperation *o = next_operation(w, i, kind, serial, lanes, bytes, quiet);
+  memcpy(o->offset, offset, sizeof o->offset);
+  if (!quiet) note_places(s, offset, bytes);
 }
 
 /* Where nothing is special: every byte that is accessed was written by this wave, or before the last barrier. A chunk of
@@ -280,56 +340,101 @@ static bool are_apart(LdsShadow *s, const uint32_t offset[LANES], uint64_t lanes
   return shared == 0;
 }
 
+ALWAYS_INLINE bool read_usual(LdsShadow *s, uint8_t code, const uint32_t offset[LANES], const Layout *layout,
+                              unsigned bytes) {
+  switch (bytes) {
+    case 4: return read_dwords(s, code, offset, layout, 1);
+    case 8: return read_dwords(s, code, offset, layout, 2);
+    case 12: return read_dwords(s, code, offset, layout, 3);
+    case 16: return read_dwords(s, code, offset, layout, 4);
+    default: return BY_BYTES(read, s, code, offset, layout, bytes);
+  }
+}
+
 /* Lanes that take no part have the offset of one that does, unless some are out of bounds. */
 static bool is_usual(Wave *w, LdsAccess access, int counter, const uint32_t offset[LANES], const Layout *layout,
-                     uint64_t lanes, unsigned bytes) {
+                     uint64_t lanes, unsigned bytes, bool quiet) {
   LdsShadow *s = w->group->lds_shadow;
   if (access == LDS_ATOMIC) return false;
-  if (access == LDS_READ && bytes >= 4) {
-    uint8_t code = code_of[w->id];
-    return bytes == 4    ? read_dwords(s, code, offset, layout, 1)
-           : bytes == 8  ? read_dwords(s, code, offset, layout, 2)
-           : bytes == 16 ? read_dwords(s, code, offset, layout, 4)
-                         : read_dwords(s, code, offset, layout, bytes / 4);
-  }
-  if (access == LDS_READ) return BY_BYTES(read, s, code_of[w->id], offset, layout, bytes);
+  if (quiet && s->defined) return true;
+  uint8_t code = quiet ? 0 : code_of[w->id];
+  if (access == LDS_READ) return read_usual(s, code, offset, layout, bytes);
   if (!are_apart(s, offset, lanes, bytes)) return false;
   if (counter == VM) return lanes == ~0ull && BY_BYTES(direct, s, (uint8_t)w->id, offset, layout, bytes);
-  return BY_BYTES(write, s, code_of[w->id], offset, layout, bytes);
+  return BY_BYTES(write, s, code, offset, layout, bytes);
 }
 
 bool note_lds(Wave *w, const Instruction *i, LdsAccess access, int counter, uint32_t serial,
               const uint32_t offset[LANES], const Layout *layout, uint64_t lanes, unsigned bytes) {
   if (!w->group->lds_shadow || !lanes) return true;
-  bool usual = is_usual(w, access, counter, offset, layout, lanes, bytes);
-  if (usual) record(w, i, kind_of(access, counter), serial, offset, lanes, bytes);
+  bool quiet = access == LDS_READ && is_quiet(w->group->lds_shadow, lowest_of(offset), highest_of(offset) + bytes);
+  if (access != LDS_READ) begin_writes(w->group, offset, lanes, bytes);
+  bool usual = is_usual(w, access, counter, offset, layout, lanes, bytes, quiet);
+  if (usual) record(w, i, kind_of(access, counter), serial, offset, lanes, bytes, quiet);
   return usual;
+}
+
+ALWAYS_INLINE uint64_t read_span(LdsShadow *s, uint64_t own, uint32_t at, bool row, unsigned bytes) {
+  if (row) return read_range(s, own, at, CHUNK * bytes);
+  return bytes % 8 ? read_place_Word4(s, own, at, bytes) : read_place_Word8(s, own, at, bytes);
+}
+
+static inline void note_place_of_spans(LdsShadow *s, OfSpans at, OfSpans end) {
+  OfSpans lower = (OfSpans)(at < s->lowest), higher = (OfSpans)(end > s->highest);
+  s->lowest = (at & lower) | (s->lowest & ~lower);
+  s->highest = (end & higher) | (s->highest & ~higher);
+}
+
+static void note_read(LdsShadow *s, const LdsOperation *o, uint8_t code) {
+  if (o->spans.count) {
+    OfSpans at = *(const OfSpans *)o->spans.first, end = at + *(const OfSpans *)o->spans.bytes;
+    FOR_SPANS(n, &o->spans)
+      if (!is_span_before(&o->spans, n))
+        read_span(s, EACH_BYTE * code, at[n], is_span_row(&o->spans, n, o->bytes), o->bytes);
+    note_place_of_spans(s, at, end);
+    return;
+  }
+  Layout layout = layout_of(o->offset, o->bytes);
+  read_usual(s, code, o->offset, &layout, o->bytes);
+  note_places(s, o->offset, o->bytes);
+}
+
+static NO_INLINE void note_pending_reads(Workgroup *group) {
+  group->lds_shadow->pending = false;
+  for (uint32_t n = 0; n < group->wave_count; n++) {
+    LdsOperations *reads = &group->waves[n]->checks->lds_operations[LDS_READS];
+    for (; reads->noted < reads->count; reads->noted++) {
+      const LdsOperation *o = &reads->operation[reads->noted % LDS_OPERATIONS];
+      if (o->quiet) note_read(group->lds_shadow, o, code_of[n]);
+    }
+  }
 }
 
 ALWAYS_INLINE bool note_spans_of(Wave *w, const Instruction *i, LdsAccess access, uint32_t serial, const Spans *spans,
                                  const uint32_t fixed[2], unsigned accesses, unsigned bytes) {
   LdsShadow *s = w->group->lds_shadow;
   uint8_t code = code_of[w->id];
-  uint64_t own = EACH_BYTE * code, foreign = 0;
-  for (unsigned one = 0; one < accesses; one++)
+  uint32_t low = spans->low + (accesses > 1 && fixed[1] < fixed[0] ? fixed[1] : fixed[0]);
+  uint32_t high = (uint32_t)spans->high + (accesses > 1 && fixed[1] > fixed[0] ? fixed[1] : fixed[0]);
+  bool quiet = access == LDS_READ && is_quiet(s, low, high), known = quiet && s->defined;
+  if (access == LDS_WRITE) begin_write(w->group, low, high);
+  uint64_t own = quiet ? 0 : EACH_BYTE * code, foreign = 0;
+  for (unsigned one = 0; one < accesses && !known; one++)
     FOR_SPANS(n, spans) {
       uint32_t at = spans->first[n] + fixed[one];
       if (access == LDS_WRITE) foreign |= others_in_range(s, EACH_BYTE * (CODE & ~code), at, CHUNK * bytes);
-      else if (is_span_before(spans, n)) continue;
-      else if (is_span_row(spans, n, bytes)) foreign |= read_range(s, own, at, CHUNK * bytes);
-      else foreign |= read_place_Word4(s, own, at, bytes);
+      else if (!is_span_before(spans, n)) foreign |= read_span(s, own, at, is_span_row(spans, n, bytes), bytes);
     }
   if (foreign) return false;
   uint64_t lanes = spans->count == SPANS ? ~0ull : UINT32_MAX;
   for (unsigned one = 0; one < accesses; one++) {
-    LdsOperation *o = next_operation(w, i, access == LDS_READ ? LDS_READS : LDS_WRITES, serial, lanes, bytes);
+    LdsOperation *o = next_operation(w, i, access == LDS_READ ? LDS_READS : LDS_WRITES, serial, lanes, bytes, quiet);
     OfSpans at = *(const OfSpans *)spans->first + fixed[one], length = *(const OfSpans *)spans->bytes, end = at + length;
     *(OfSpans *)o->spans.first = at;
     *(OfSpans *)o->spans.bytes = length;
     o->spans.count = spans->count;
-    OfSpans lower = (OfSpans)(at < s->lowest), higher = (OfSpans)(end > s->highest);
-    s->lowest = (at & lower) | (s->lowest & ~lower);
-    s->highest = (end & higher) | (s->highest & ~higher);
+    if (quiet) continue;
+    note_place_of_spans(s, at, end);
     if (access == LDS_WRITE)
       FOR_SPANS(n, spans)
         for (uint32_t to = at[n]; to < end[n]; to += sizeof(Chunk)) AT(Chunk, s->writers, to) = (Chunk){0} + (uint32_t)own;
@@ -445,6 +550,7 @@ uint64_t check_lds(Wave *w, const Instruction *i, LdsAccess access, int counter,
   LdsShadow *s = w->group->lds_shadow;
   Layout layout = layout_of(offset, bytes);
   bool within = (uint64_t)highest_of(offset) + bytes <= w->group->lds_bytes;
+  if (access != LDS_READ) begin_writes(w->group, offset, lanes, bytes);
   if (!undefined && within && note_lds(w, i, access, counter, serial, offset, &layout, lanes, bytes)) return 0;
   if (!s || !lanes) return 0;
   bool direct = counter == VM, atomic = access == LDS_ATOMIC;
@@ -474,7 +580,7 @@ uint64_t check_lds(Wave *w, const Instruction *i, LdsAccess access, int counter,
   }
   if (access == LDS_WRITE && !use.reported && !are_apart(s, offset, lanes, bytes))
     check_same_operation(&use, offset, lanes, written);
-  record(w, i, kind_of(access, counter), serial, offset, lanes, bytes);
+  record(w, i, kind_of(access, counter), serial, offset, lanes, bytes, false);
   if (access == LDS_READ) return found;
   uint8_t writer = direct || atomic ? BY_NOTE : own, note = (uint8_t)(w->id | (direct ? DIRECT_NOTE : ATOMIC_NOTE));
   FOR_LANES(lane, lanes) for (unsigned n = 0; n < bytes; n++) {
@@ -510,7 +616,7 @@ void check_barrier_passed(Workgroup *group) {
   s->kept = false;
   for (uint32_t n = 0; n < group->wave_count; n++) {
     const Wave *w = group->waves[n];
-    w->checks->lds_operations[LDS_READS].count = 0;
+    w->checks->lds_operations[LDS_READS].count = w->checks->lds_operations[LDS_READS].noted = 0;
     if (w->state == ENDED) continue;
     keep_outstanding(w, LDS_WRITES);
     keep_outstanding(w, LDS_DIRECT);
@@ -526,10 +632,13 @@ void check_barrier_passed(Workgroup *group) {
   }
   if (whole || s->kept || high > group->lds_bytes) high = group->lds_bytes;
   if (whole || s->kept) low = 0;
-  uint8_t *restrict writers = s->writers, *restrict readers = s->readers;
+  uint8_t *restrict writers = s->writers, *restrict readers = s->readers, left = 0;
   for (size_t at = low, end = high; at < end; at++) {
     writers[at] &= readers[at] & KEPT ? CODE | UNDEFINED : UNDEFINED;
+    left |= writers[at];
     readers[at] = 0;
   }
+  if (low < high && !(left & CODE)) add_quiet(s, low, high, !left);
+  s->pending = false;
   forget_accesses(s);
 }
