@@ -35,7 +35,8 @@ ENDINGS = (".hpp", ".h", ".py")
 
 @dataclass(frozen=True, slots=True)
 class ShapeTimes:
-    """Shapes with the times of the instances in µs, and how often each is called. `left_out`: shapes without times."""
+    """Shapes with the times of the instances in µs, and how often each is called. `left_out`: shapes without times;
+    `compute_units`: of the part that the times are of, None where that is not known."""
 
     kernel: Kernel
     arch: str
@@ -43,6 +44,7 @@ class ShapeTimes:
     weights: Mapping[str, float]
     times: Mapping[str, Mapping[str, float]]
     where: str
+    compute_units: int | None
 
     def sizes_of(self, shape: str) -> dict[str, int]:
         """The sizes that a caller gives, without leading dimensions."""
@@ -85,12 +87,15 @@ async def run(options: argparse.Namespace) -> int:
             places = dict.fromkeys(
                 one.device_description or one.place for found in own.values() for one in found.values()
             )
-            known = ShapeTimes(kernel, arch, shapes, weights, measured, f"measured on {', '.join(places)}")
+            usual = target_of(arch)
+            units = None if usual is None else usual.part.compute_units
+            known = ShapeTimes(kernel, arch, shapes, weights, measured, f"measured on {', '.join(places)}", units)
             hint = f"run `ckwatch bench {kernel.name}` first, or leave out --by measured"
         else:
             target = _target(arch, options.part)
             times = await to_thread.run_sync(partial(_predicted, kernel, arch, shapes, target))
-            known = ShapeTimes(kernel, arch, shapes, weights, times, f"predicted for {target.part.name}")
+            where, units = f"predicted for {target.part.name}", target.part.compute_units
+            known = ShapeTimes(kernel, arch, shapes, weights, times, where, units)
             hint = "no instance supports a shape and has a predicted time"
     if not any(known.times.values()):
         raise CkwatchError(f"'{kernel.name}' has no times to choose by", hint)
@@ -208,14 +213,12 @@ def _aiter_text(known: ShapeTimes, found: Dispatcher) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, AITER_COLUMNS, lineterminator="\n")
     writer.writeheader()
-    part = target_of(known.arch)
-    units = None if part is None else part.part.compute_units
     for shape, instance, time_us in _choices(known, found):
         name = aiter_name(parameters[instance])
         if name is None:
             raise CkwatchError(f"AITER has no name for '{instance}'", f"it names instances of {', '.join(LISTS)}")
         problem = problem_of(known.kernel.operation, shape, known.arch)
-        writer.writerow(aiter_row(name, known.arch, units, shape, problem, time_us))
+        writer.writerow(aiter_row(name, known.arch, known.compute_units, shape, problem, time_us))
     return text.getvalue()
 
 
