@@ -51,7 +51,7 @@ def standing_of(unit: Unit) -> Standing:
         for timing in unit.timings
         if timing.failure and timing.standing == "fresh"
     }
-    if verified is not None and verified.outcome == VerificationOutcome.FAILED and verified.standing == "fresh":
+    if verified is not None and verified.outcome == VerificationOutcome.FAILED.value and verified.standing == "fresh":
         wrong.add(verified.summary)
     slower = {
         f"{timing.shape}, {timing.cache}, against the {found.against.partition(' ')[0]}": found.ratio

@@ -244,7 +244,7 @@ def ratio_plot(compared: Sequence[Compared]) -> Plot | None:
         xAxis=axis(
             "", kind="category", data=[shortened(shape, 16) for shape in shown], axisLabel={"hideOverlap": True}
         ),
-        yAxis=axis("A / B", kind="log", min=low, max=high, logBase=2),
+        yAxis=axis("A / B", kind="log", min=low, max=high, logBase=2, nameGap=64),
         legend=legend([f"{cache} cache" for cache in caches]),
         tooltip=TOOLTIP,
         series=series,

@@ -250,9 +250,12 @@ def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
                 style: dict[str, object] = {"decal": HATCHED} if timing.standing != "fresh" else {}
                 if UNSURE in line.verdicts.get(shape, ""):
                     style["opacity"] = FADED
-                cells.append(
-                    {"name": name, "value": [x, y, round(ratio, 3)], **({"itemStyle": style} if style else {})}
-                )
+                cell: dict[str, object] = {"name": name, "value": [x, y, round(ratio, 3)]}
+                if style:
+                    cell["itemStyle"] = style
+                if "opacity" in style:  # the text is not to fade, too
+                    cell["label"] = {"color": FADED_TEXT, "opacity": 1, "textBorderWidth": 0}
+                cells.append(cell)
     option = base(
         tooltip=NAME_TIP,
         grid={"left": 12, "right": 24, "top": 52, "bottom": 8, "containLabel": True},
@@ -278,6 +281,9 @@ def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
         height_px=min(120 + 22 * max(len(drawn), 3), 1200) + 60,
     )
 
+
+FADED_TEXT = "#757575"
+"""Can be read on faded cells of a light page and of a dark one."""
 
 FADED = 0.3
 HATCHED = {
