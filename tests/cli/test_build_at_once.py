@@ -75,7 +75,9 @@ def test_nothing_slow_is_loaded(served: Path, options: tuple[str, ...]) -> None:
     assert not SLOW & modules
 
 
-@pytest.mark.parametrize("words", [("list",), ("status", "--json"), ("explain", "k/one"), ("render", "k/one")])
+@pytest.mark.parametrize(
+    "words", [("list",), ("status", "--json"), ("explain", "k/one"), ("render", "k/one"), ("verify",), ("best", "k")]
+)
 def test_a_command_that_asks_loads_what_it_needs(served: Path, words: tuple[str, ...]) -> None:
     modules = loaded(*words)
     assert "anyio" in modules

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
-
 from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asking
+from ckwatch.cli.styled_text import cell_width
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire import figures_text
 
@@ -149,7 +148,7 @@ def sol_of(row: RankedTiming) -> str:
 
 def _with_bars(output: Output, rows: Sequence[RankedTiming], lines: Sequence[str]) -> list[str]:
     """The lines with a bar for each median and its interval at the end, where there is room for them."""
-    widest = max(cell_len(line) for line in lines)
+    widest = max(cell_width(line) for line in lines)
     room = min(output.console.width - widest - 5, MOST_BAR)
     if room < LEAST_BAR:
         return list(lines)
@@ -160,7 +159,9 @@ def _with_bars(output: Output, rows: Sequence[RankedTiming], lines: Sequence[str
         for row in rows
     ]  # fmt: skip
     drawn = bars(values, room, ascii_only=output.console.options.ascii_only)
-    return [f"{line}{' ' * (widest - cell_len(line))}  {bar}".rstrip() for line, bar in zip(lines, drawn, strict=True)]
+    return [
+        f"{line}{' ' * (widest - cell_width(line))}  {bar}".rstrip() for line, bar in zip(lines, drawn, strict=True)
+    ]
 
 
 EIGHTHS, ASCII_EIGHTHS = " ▏▎▍▌▋▊▉█", "       ##"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from ckwatch.checks.fold import fold
 from ckwatch.checks.verification_diagnostics import diagnostics_once
 from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.styled_text import StyledText
 from ckwatch.compile.toolchain.installations import cache_folder
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic
@@ -95,7 +95,8 @@ class VerificationResults:
         mark, style = MARKS[outcome]
         words = summary.removeprefix(f"{mark} ").replace("\n", "; ")
         tried = "" if found is None else f"  {tally(found)}"
-        self.output.console.print(Text.assemble((mark, style), f" {unit}  {words}{tried}"), soft_wrap=True)
+        self.output.styled(StyledText((mark, style), (f" {unit}  {words}{tried}", "")))
+        sys.stdout.flush()
         if found is not None and self.output.details:
             rows = [[one.name, one.shape, one.outcome.value, part(one), one.message or ""] for one in found.problems]
             for row in aligned(rows):

@@ -427,13 +427,10 @@ def _remove_others(folder: Path, kept: Container[str]) -> None:
     with os.scandir(folder) as found:
         others = [entry for entry in found if entry.name not in kept]
     for entry in others:
-        if not entry.is_dir(follow_symlinks=False):
-            os.unlink(entry)  # noqa: PTH108  # thousands of times
-            continue
-        try:
-            os.rmdir(entry)  # noqa: PTH106  # the folder of temporary files is empty, or nearly always
-        except OSError:
+        if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry)
+        else:
+            Path(entry).unlink()
 
 
 class RunFolder:
