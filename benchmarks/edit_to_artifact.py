@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -92,6 +93,10 @@ def succeeded(run: Run) -> float:
     return run.seconds
 
 
+def _within(goal: float) -> Callable[[float, float], bool]:
+    return lambda _, ratio: ratio <= goal
+
+
 async def compare(runs: int) -> list[Row]:
     """The rows."""
     by_tile: list[float] = []
@@ -128,7 +133,7 @@ async def compare(runs: int) -> list[Row]:
             reference_name="one hipcc call",
             unit="s",
             goal=f"at most {goal:.2f} ×",
-            met=lambda _, ratio, goal=goal: ratio <= goal,
+            met=_within(goal),
         )
         for what, ours, goal in (
             (name, by_tile, GOAL),
