@@ -95,14 +95,17 @@ def alternative_shapes(kernel: Kernel, text: str) -> list[Shape]:
     What follows the name of a shape changes it: `4096,kBatch=1/2/4`. Raises CkwatchError.
     """
     known = {shape.name: shape for shape in kernel.shapes}
-    first, *rest = re.split(r"[,\s]+", text.strip(", \t\n")) or [text]
-    if text in known or ("/" not in text and first not in known):
+    named = max((name for name in known if text.startswith(f"{name},")), key=len, default="")
+    if text in known or ("/" not in text and not named):
         return [find_shape(kernel, text)]
-    own = known.get(first) if rest else None
-    changed = dict(part.partition("=")[::2] for part in (rest if own is not None else [first, *rest]))
-    written = {} if own is None else {name: str(value) for name, value in {**own.sizes, **own.runtime}.items()}
-    values = {**{name: [value] for name, value in written.items() if name not in kernel.operation.size_defaults}}
-    values |= {name: value.split("/") for name, value in changed.items()}
+    values: dict[str, list[str]] = {}
+    if named:
+        own = {**known[named].sizes, **known[named].runtime}
+        values = {name: [str(one)] for name, one in own.items() if name not in kernel.operation.size_defaults}
+        text = text.removeprefix(f"{named},")
+    for part in re.split(r"[,\s]+", text.strip(", \t\n")):
+        name, _, value = part.partition("=")
+        values[name] = value.split("/")
     texts = [
         ",".join(map("=".join, zip(values, chosen, strict=True))) for chosen in itertools.product(*values.values())
     ]
