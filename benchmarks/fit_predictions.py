@@ -26,6 +26,7 @@ from benchmarks.measured_rows import Case, Row, cases_of, files_of, read_rows, w
 from benchmarks.reporting import RESULTS
 from ckwatch.prediction import learned
 from ckwatch.prediction.learned import (
+    BOTH_KNOWN,
     OTHER,
     RELATED,
     SHARE_FLOOR,
@@ -46,6 +47,10 @@ MEASURED = Path(__file__).parents[2] / "shared" / "measured"
 STORED = Path(learned.__file__).with_name(learned.FOLDER)
 FITTED_ON = RESULTS / "predictions_fitted_on.txt"
 SOURCE = "ROCm/aiter at e4048607 (2026-08-22), aiter/configs, MIT"
+PUBLIC = RESULTS / "public_timings.csv"
+PUBLIC_SOURCE = "ROCm/rocm-libraries at 57ae5f0b, composablekernel/dispatcher/examples/gemm/python, MIT"
+CHOSEN = ("gemm_universal_cktile", "f16")
+"""Family and dtype of times of instances that a model chose there: no winners."""
 
 FOLDS = 5
 LEARNED_FROM_AT_MOST = 1500
@@ -81,8 +86,8 @@ CLIPPED = 0.5
 INSIDE = 0.8
 """Of measured times, that an interval is to hold."""
 
-EVIDENCE = (0.0, 0.05, 0.5, 2.0)
-"""From how much evidence nearby on there is another interval."""
+EVIDENCE = (0.0, 0.3)
+"""From how much evidence nearby on there is another interval, for each of how familiar sizes are."""
 
 LEAST_BIN = 20
 """Errors that an interval is made of."""
@@ -133,15 +138,17 @@ class Fitted:
 @dataclass(frozen=True, slots=True)
 class Outcomes:
     """Of some cases: the winner's place from 0, log of its predicted over its measured time, how much evidence was
-    nearby, and by how much the winner is predicted slower than the first choice, in log(time) (cost: n × c)."""
+    nearby and how familiar the sizes were (`learned.Nearby`), and by how much the winner is predicted slower than the
+    first choice, in log(time) (cost: n × c)."""
 
     places: Numbers
     errors: Floats
     evidence: Floats
+    familiar: Numbers
     cost: Floats
 
 
-OUTCOMES = ("places", "errors", "evidence", "cost")
+OUTCOMES = ("places", "errors", "evidence", "familiar", "cost")
 
 
 def design_of(cases: Sequence[Case]) -> Design:
@@ -274,17 +281,21 @@ def outcomes(design: Design, rows: Numbers, fitted: Fitted | None) -> Outcomes:
     possible = design.numbers[rows] >= 0
     cost = design.formulas[rows]
     off = evidence = np.zeros(len(rows))
+    familiar = np.zeros(len(rows), dtype=np.int64)
     if fitted is not None:
         shares = share_logs(design, rows, fitted.rows, apart=False)
         x = np.concatenate([design.features[rows], shares], axis=2)
         near = kernels(design, rows, fitted.rows, TIME_WIDTHS)
         off = near @ fitted.coefficients + design.trend[rows] @ fitted.trend
         evidence = near.sum(1)
+        same = design.related[np.ix_(rows, fitted.rows)] == RELATED[0]
+        both = same & (design.at[rows][:, None, 1:3] == design.at[fitted.rows][None, :, 1:3]).all(2)
+        familiar = np.where(both.any(1), BOTH_KNOWN, same.any(1).astype(np.int64))
         cost = cost + x @ fitted.weights.astype(np.float32)
     cost = np.where(possible, cost, np.inf)
     own = cost[np.arange(len(rows)), design.winner[rows]]
     places = (cost <= own[:, None] + 1e-6).sum(1) - 1
-    return Outcomes(places, own + off - design.measured[rows], evidence, cost)
+    return Outcomes(places, own + off - design.measured[rows], evidence, familiar, cost)
 
 
 def held_out(design: Design, rows: Numbers, parts: Sequence[object], known: Numbers) -> Outcomes:
@@ -316,25 +327,32 @@ def fingerprint(row: Row) -> str:
     return hashlib.sha256(row.key.encode()).hexdigest()[:12]
 
 
-def intervals(errors: Floats, evidence: Floats) -> list[tuple[float, float, float]]:
-    """From how much evidence on which factors of a predicted time hold `INSIDE` of the measured ones; the first one
-    holds for all."""
-    found: list[tuple[float, float, float]] = []
-    for least, most in zip(EVIDENCE, (*EVIDENCE[1:], np.inf), strict=True):
-        inside = (evidence >= least) & (evidence < most)
-        if inside.sum() < LEAST_BIN:
-            inside = np.ones(len(errors), dtype=bool)
-            if found:
-                continue
-        low, high = np.quantile(-errors[inside], [(1 - INSIDE) / 2, (1 + INSIDE) / 2])
-        found.append((least, round(float(np.exp(low)), 3), round(float(np.exp(high)), 3)))
-    return found
+def intervals(found: Sequence[Outcomes], chosen: npt.NDArray[np.bool_]) -> list[tuple[int, float, float, float]]:
+    """How familiar, and from how much evidence on, which factors of a predicted time hold `INSIDE` of the measured
+    ones; the first one holds for all. By those of the cases that are chosen."""
+    errors, evidence, familiar = (
+        np.concatenate([getattr(one, name)[chosen] for one in found]) for name in ("errors", "evidence", "familiar")
+    )
+    made: list[tuple[int, float, float, float]] = []
+    for known in range(BOTH_KNOWN + 1):
+        for least, most in zip(EVIDENCE, (*EVIDENCE[1:], np.inf), strict=True):
+            inside = (familiar == known) & (evidence >= least) & (evidence < most)
+            if inside.sum() < LEAST_BIN:
+                inside = np.ones(len(errors), dtype=bool)
+                if made:
+                    continue
+            low, high = np.quantile(-errors[inside], [(1 - INSIDE) / 2, (1 + INSIDE) / 2])
+            made.append((known, least, round(float(np.exp(low)), 3), round(float(np.exp(high)), 3)))
+    return made
 
 
-def inside_of(found: Outcomes, made: Sequence[tuple[float, float, float]]) -> npt.NDArray[np.bool_]:
+def inside_of(found: Outcomes, made: Sequence[tuple[int, float, float, float]]) -> npt.NDArray[np.bool_]:
     """Which measured times lie in their interval."""
-    bins = np.searchsorted([least for least, _, _ in made], found.evidence, side="right") - 1
-    low, high = (np.array([one[side] for one in made])[np.maximum(bins, 0)] for side in (1, 2))
+    bounds = [
+        next((one[2:] for one in reversed(made) if one[:2] <= mine), (1.0, 1.0))
+        for mine in zip(found.familiar.tolist(), found.evidence.tolist(), strict=True)
+    ]
+    low, high = np.array(bounds).reshape(-1, 2).T
     measured = np.exp(-found.errors)
     return np.asarray((low <= measured) & (measured <= high))
 
@@ -389,8 +407,7 @@ def learn(cases: Sequence[Case]) -> tuple[dict[str, Any], list[str]]:
         for title, keys in left_out_keys(cases).items():
             left_out[title] = held_out(design, every, keys, every)
     pooled = [grouped, single, *left_out.values()]
-    errors, evidence = (np.concatenate([getattr(one, name) for one in pooled]) for name in ("errors", "evidence"))
-    made = intervals(errors, evidence)
+    made = intervals(pooled, np.ones(len(cases), dtype=bool))
     inside = inside_of(grouped, made)
     records = []
     for name in sorted(most):
@@ -427,7 +444,19 @@ def learn(cases: Sequence[Case]) -> tuple[dict[str, Any], list[str]]:
     return stored, [fingerprint(cases[at].row) for at in thinned(design, every)]
 
 
-def stored_correction(design: Design, fitted: Fitted, made: Sequence[tuple[float, float, float]]) -> dict[str, Any]:
+def timed_alone(cases: Sequence[Case]) -> dict[str, Any]:
+    """Return what is stored of instances that were timed without others: how far the formulas' times are off."""
+    found = outcomes(design_of(cases), np.arange(len(cases)), None)
+    every = np.ones(len(cases), dtype=bool)
+    most = max(len(case.candidates) for case in cases)
+    of = record(found, every, ~every, cases[0].slice, most, known=False)
+    records = [{**asdict(of), "first": None, "first_five": None}]
+    return {"version": VERSION, "source": PUBLIC_SOURCE, "records": records, "correction": None}
+
+
+def stored_correction(
+    design: Design, fitted: Fitted, made: Sequence[tuple[int, float, float, float]]
+) -> dict[str, Any]:
     """The correction as `learned.read_family` reads it."""
     named = {name: round(float(value), 4) for name, value in zip(design.names, fitted.weights, strict=False)}
     slices = sorted({(case.slice, case.target.arch) for case in design.cases})
@@ -492,6 +521,8 @@ def main() -> int:
         (STORED / f"{family}.json").write_text(text_of(stored))
         fitted += learned_from
         print(f"{family}: {len(mine)} rows, {len(learned_from)} learned from", flush=True)
+    chosen = [one for one in cases_of(read_rows([PUBLIC], left_out)) if (one.row.family, one.row.dtype) == CHOSEN]
+    (STORED / f"{CHOSEN[0]}.json").write_text(text_of(timed_alone(chosen)))
     FITTED_ON.write_text("\n".join(sorted(fitted)) + "\n")
     return 0
 

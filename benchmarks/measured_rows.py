@@ -38,6 +38,7 @@ AITER_DTYPES = {
     "float8_e4m3fn": "f8",
     "float8_e4m3fnuz": "f8",
     "float4_e2m1fn_x2": "f4",
+    "float16": "f16",
     "bfloat16": "bf16",
 }
 FIRST_DTYPES = {"bf16_batched": "bf16", "a8w8_batched_rowwise": "i8", "a8w8_rowwise": "i8", "a4w4_blockscale": "f4"}

@@ -42,6 +42,7 @@ from benchmarks.fit_predictions import (
     LEARNED_FROM_AT_MOST,
     LEAST_ROWS,
     MEASURED,
+    OUTCOMES,
     Design,
     Floats,
     Numbers,
@@ -93,9 +94,7 @@ class Line:
     def of(self, chosen: npt.NDArray[np.bool_]) -> Line:
         """Those of the cases that are chosen."""
         mine = chosen[self.rows]
-        part = Outcomes(
-            self.found.places[mine], self.found.errors[mine], self.found.evidence[mine], self.found.cost[mine]
-        )
+        part = Outcomes(*(getattr(self.found, name)[mine] for name in OUTCOMES))
         return Line(self.method, self.rows[mine], part, None if self.inside is None else self.inside[mine])
 
 
@@ -104,7 +103,8 @@ def shipped(cases: Sequence[Case], reports: Mapping[tuple[str, str], Mapping[str
     cost has the instances in the order of a case's."""
     most = max((len(case.candidates) for case in cases), default=0)
     cost = np.full((len(cases), most), np.inf)
-    errors, evidence, winners = np.zeros(len(cases)), np.zeros(len(cases)), np.zeros(len(cases), dtype=int)
+    errors, evidence = np.zeros(len(cases)), np.zeros(len(cases))
+    familiar, winners = np.zeros(len(cases), dtype=np.int64), np.zeros(len(cases), dtype=int)
     for at, case in enumerate(cases):
         family = learned_family(case.row.family)
         correction = None if family is None else family.correction_of(case.slice)
@@ -127,10 +127,11 @@ def shipped(cases: Sequence[Case], reports: Mapping[tuple[str, str], Mapping[str
                 winners[at] = number
         errors[at] = cost[at, winners[at]] - np.log(case.row.us)
         if correction is not None:
-            evidence[at] = correction.nearby(case.sizes, case.slice, case.target.arch).evidence
+            nearby = correction.nearby(case.sizes, case.slice, case.target.arch)
+            evidence[at], familiar[at] = nearby.evidence, nearby.familiar
     own = cost[np.arange(len(cases)), winners]
     places = (cost <= own[:, None] + 1e-6).sum(1) - 1
-    return Outcomes(places, errors, evidence, cost)
+    return Outcomes(places, errors, evidence, familiar, cost)
 
 
 def corrected(correction: Correction, case: Case, name: str, time: GemmTime) -> float:
@@ -157,7 +158,6 @@ def lines_of(design: Design, known: Numbers, rows: Numbers, fitted: set[str]) ->
         found.append(Line("`rank`, rows that it did not learn from", unseen, ships, shipped_intervals(mine, ships)))
     if len(known) < LEAST_ROWS:
         return found
-    pooled: list[Outcomes] = []
     methods: list[tuple[str, Sequence[object]]] = [
         ("learned without its N and K", folds(cases, lambda row: row.group)),
         ("learned without the row", folds(cases, lambda row: row.key)),
@@ -166,15 +166,11 @@ def lines_of(design: Design, known: Numbers, rows: Numbers, fitted: set[str]) ->
     held = [(title, held_out(design, rows, keys, known)) for title, keys in methods]
     for title, one in held:
         # the interval is made of other folds than it is tried on
-        pooled = [other for _, other in held]
         half = np.array([int(fingerprint(cases[at].row), 16) % 2 for at in rows.tolist()])
         inside = np.zeros(len(rows), dtype=bool)
         for side in (0, 1):
-            errors, evidence = (
-                np.concatenate([getattr(other, name)[half != side] for other in pooled])
-                for name in ("errors", "evidence")
-            )
-            inside |= (half == side) & inside_of(one, intervals(errors, evidence)) if len(errors) else False
+            if (half != side).any():
+                inside |= (half == side) & inside_of(one, intervals([other for _, other in held], half != side))
         found.append(Line(title, rows, one, inside))
     return found
 
@@ -350,7 +346,8 @@ def by_origami(cases: Sequence[Case], rows: Numbers, program: Path) -> list[Line
         winners.append(list(cases[at].candidates).index(cases[at].row.winner))
     own = cost[np.arange(len(asked)), winners]
     measured = np.log([cases[at].row.us for at in asked])
-    found = Outcomes((cost <= own[:, None]).sum(1) - 1, own - measured, np.zeros(len(asked)), cost)
+    nothing = np.zeros(len(asked), dtype=np.int64)
+    found = Outcomes((cost <= own[:, None]).sum(1) - 1, own - measured, nothing.astype(float), nothing, cost)
     return [Line("rocm-origami 0.0.3, without slices of K", np.array(asked, dtype=np.int64), found)] if asked else []
 
 

@@ -1,7 +1,7 @@
 """Replays searches on tuning spaces: evaluations until a configuration is within 10, 5 and 1 % of the best.
 
     python -m benchmarks.tuning_spaces SPACES
-    python -m benchmarks.search FOLDER… [--seeds 25] [--budget 1000] [--with-kernel-tuner PYTHON | --from-results]
+    python -m benchmarks.search FOLDER… [--seeds 25] [--budget 300] [--with-kernel-tuner PYTHON | --from-results]
     python -m benchmarks.search FOLDER… --cross-validate
 
 A folder stands for its `space_*.csv`. A file is CSV: columns that end in `_ms` are GPUs, all others parameters; an
@@ -10,7 +10,9 @@ plain greedy local search run live. Kernel Tuner's, all that it has, run with th
 it (`benchmarks/kernel_tuner_replay.py`), which writes `results/search.json`; `--from-results` compares with what is
 kept there. Medians count a run that did not get there as slower than any other. No strategy is given predictions or
 seeds. The ratio is of `local`'s median to the least of all others, who are thereby chosen after the fact, for each
-space and percentage anew. Strategies of which there are fewer than five runs do not count.
+space and percentage anew: the least of twenty medians is also the luckiest. Beside it stands the ratio to the strategy
+that was best in one half of its runs, in the other half. ± is the deviation over resampled runs, of all strategies.
+Strategies of which there are fewer than five runs do not count.
 
 `--cross-validate` runs `local` with other settings, and says for each file what the settings that are best on all
 other files are worth on it, against the ones that ckwatch has.
@@ -41,6 +43,8 @@ from ckwatch.tuning.strategies import STRATEGIES, LocalSettings, Search, Strateg
 KEPT = RESULTS / "search.json"
 GOALS, NEVER_ABOVE = (1.0, 0.9, 0.7), 1.5
 """Of the geometric means over spaces, for each of `WITHIN`, and of each ratio."""
+
+RESAMPLED = 200
 
 LEAST_RUNS = 5
 """Of a strategy that is compared with: the least of many medians of fewer runs is luck."""
@@ -159,6 +163,38 @@ def verdict(local: Replayed, others: Sequence[Replayed], budget: int) -> list[fl
     return ratios
 
 
+def fair_verdict(local: Replayed, others: Sequence[Replayed], budget: int) -> list[float]:
+    """As `verdict`, with the other strategy chosen by half of its runs and counted by the rest, both ways round."""
+    halves = [[Replayed(one.strategy, one.runs[half::2]) for one in others] for half in (0, 1)]
+    ratios = []
+    for index in range(len(WITHIN)):
+        found = []
+        for chosen_by, counted in (halves, halves[::-1]):
+            best = min(range(len(others)), key=lambda at: chosen_by[at].median(index))  # called at once
+            found.append(verdict(local, [counted[best]], budget)[index])
+        ratios.append(geometric_mean(found))
+    return ratios
+
+
+def summed(ratios: Sequence[Sequence[float]]) -> list[float]:
+    """Geometric means over columns, of each percentage."""
+    return [geometric_mean([one for one in own if not math.isnan(one)]) for own in zip(*ratios, strict=True)]
+
+
+def noise(columns: Sequence[tuple[Replayed, Sequence[Replayed]]], budget: int) -> list[float]:
+    """The deviation of the geometric means of `fair_verdict` over resampled runs."""
+    rng = random.Random(0)  # noqa: S311  # repeatable
+
+    def again(one: Replayed) -> Replayed:
+        return Replayed(one.strategy, rng.choices(one.runs, k=len(one.runs)))
+
+    means = [
+        summed([fair_verdict(again(local), list(map(again, others)), budget) for local, others in columns])
+        for _ in range(RESAMPLED)
+    ]
+    return [statistics.pstdev(own) for own in zip(*means, strict=True)]
+
+
 def _table(title: str, rows: Sequence[Replayed]) -> Table:
     table = Table(title=title)
     table.add_column("strategy")
@@ -226,7 +262,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", type=Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--seeds", type=int, default=25)
-    parser.add_argument("--budget", type=int, default=1000, help="evaluations of one run")
+    parser.add_argument("--budget", type=int, default=300, help="evaluations of one run")
     parser.add_argument("--details", action="store_true", help="print the medians of every strategy")
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--with-kernel-tuner", metavar="PYTHON", help="an interpreter that has kernel_tuner 1.5.0")
@@ -251,6 +287,7 @@ def main() -> int:
     for column in ("space", "points", *(f"{percent} %" for percent in WITHIN)):
         summary.add_column(column)
     judged: list[list[float]] = []
+    columns: list[tuple[Replayed, Sequence[Replayed]]] = []
     for name, gpu, space, costs in spaces(options.paths):
         rows = []
         for strategy_name, strategy in OURS.items():
@@ -264,20 +301,25 @@ def main() -> int:
             console.print(_table(f"{name}, {gpu}: {len(costs)} configurations", rows))
         ratios = verdict(rows[0], rows[1:], options.budget)
         judged.append(ratios)
+        columns.append((rows[0], rows[1:]))
         cells = []
         for index, ratio in enumerate(ratios):
             best = min(rows[1:], key=lambda one: one.median(index))
             cells.append(f"{rows[0].median(index):g} / {best.median(index):g} {best.strategy} = {ratio:.2f}")
         summary.add_row(f"{name.removesuffix('.csv')}, {gpu}", str(len(costs)), *cells)
     console.print(summary)
-    known = [[row[index] for row in judged if not math.isnan(row[index])] for index in range(len(WITHIN))]
-    means = [geometric_mean(own) for own in known]
-    above = sum(ratio > NEVER_ABOVE for own in known for ratio in own)
+    means = summed(judged)
+    above = sum(ratio > NEVER_ABOVE for own in judged for ratio in own)
     met = all(mean <= goal for mean, goal in zip(means, GOALS, strict=True)) and not above
+    fair = summed([fair_verdict(local, others, options.budget) for local, others in columns])
     words = ", ".join(
-        f"{mean:.2f} to {percent} % (goal {goal})" for mean, percent, goal in zip(means, WITHIN, GOALS, strict=True)
+        f"{mean:.2f} to {percent} % (goal {goal}; {other:.2f} ± {off:.2f})"
+        for mean, percent, goal, other, off in zip(
+            means, WITHIN, GOALS, fair, noise(columns, options.budget), strict=True
+        )
     )
     console.print(f"geometric means over {len(judged)} columns: {words}; {above} ratios above {NEVER_ABOVE}")
+    console.print("in brackets against the strategy that was best in the other half of its runs, ± by resampling")
     console.print(f"{'goal met' if met else 'goal missed'}")
     return 0 if met else 1
 

@@ -259,6 +259,12 @@ def test_a_ranking_as_json() -> None:
             True,
             "record on a8w8_rowwise, another part or dtype than the fit had seen, before a compile, none of",
         ),
+        (
+            ("gemm_universal_cktile, MI355X, f16",) * 2,
+            False,
+            "record on gemm_universal_cktile, MI355X, f16, before a compile: times off by 20 % in the median",
+        ),
+        (("gemm_universal_cktile, MI300X, f16",) * 2, False, "no record"),
         (("a8w8_rowwise, MI355X, i8", ""), True, "no record"),
         (("", ""), False, "no record"),
     ],

@@ -153,7 +153,7 @@ class FakeTunedClient:
 
 def tuning(root: Path, client: FakeTunedClient, journal: TuningJournal, devices: int = 1, **options: Any) -> Tuning:
     """A run that begins with what the journal has."""
-    tuned = tuned_kernel_of(root, listed=options.pop("listed", None))
+    tuned = tuned_kernel_of(root, listed=options.pop("listed", None), shapes=options.pop("shapes", None))
     again = options.pop("again", False)
     how = TuningOptions(**({"jobs": 2} | options))
     there = DEVICES[:devices]

@@ -48,7 +48,7 @@ STORED = {
         "instances": {KEY: 0.2, "another": 0.0},
         "trend": {"N / K": 0.5},
         "shares": [-0.1, 0.0],
-        "intervals": [[0.0, 0.7, 1.5], [0.5, 0.9, 1.1]],
+        "intervals": [[0, 0.0, 0.5, 2.0], [1, 0.0, 0.7, 1.5], [1, 0.5, 0.8, 1.2], [2, 0.5, 0.9, 1.1]],
         "slices": [[OWN, "gfx950"]],
         "points": [[0, 100, 1024, 1024, 1, 0, 0.25]],
     },
@@ -71,7 +71,7 @@ def test_measurements_count_by_how_near_they_are() -> None:
     known = read_family(json.dumps(STORED)).correction
     assert known is not None
     here = known.nearby(SIZES, OWN, "gfx950")
-    assert (here.evidence, here.off) == (1.0, 0.25)
+    assert (here.evidence, here.off, here.familiar) == (1.0, 0.25, 2)
     # the winner's share is nearly all, that of an instance that was never measured says nothing
     assert known.share_logs(INSTANCE, here)[0] == share_log(1.0, 1.0, 2) > 0.6
     assert known.share_logs(replace(INSTANCE, pipeline="v1"), here) == (0.0,) * len(SHARE_WIDTHS)
@@ -86,6 +86,8 @@ def test_measurements_count_by_how_near_they_are() -> None:
     assert factor == pytest.approx(exp(total))
     assert (low, high) == (0.9, 1.1)
     assert known.factor(INSTANCE, far, FOUND, 64, OWN, "gfx950")[1:] == (0.7, 1.5)
+    assert known.factor(INSTANCE, replace(SIZES, k=1025), FOUND, 64, OWN, "gfx950")[1:] == (0.8, 1.2)
+    assert known.factor(INSTANCE, SIZES, FOUND, 64, ELSEWHERE, "gfx950")[1:] == (0.5, 2.0)
 
 
 @pytest.mark.parametrize("m", [1, 3, 8, 100, 512, 5000, 100000])
@@ -144,7 +146,7 @@ def test_what_ships_can_be_read_and_has_a_number_for_each_instance() -> None:
         assert (correction is not None) == any(one.learned for one in family.records.values())
         if correction is not None:
             assert all(point.winner < len(correction.known) for point in correction.points)
-            assert all(low < 1.05 and high > 0.95 and low < high for _, low, high in correction.intervals)
+            assert all(low < 1.05 and high > 0.95 and low < high for *_, low, high in correction.intervals)
     rowwise = learned_family("a8w8_rowwise")
     assert rowwise is not None
     assert rowwise.correction is not None
@@ -195,3 +197,33 @@ def test_a_product_is_in_the_list_that_has_its_like(tmp_path: Path, text: str, f
     problem = problem_of(kernel.operation, kernel.shapes[0], "gfx950")
     assert slice_of(PARAMETERS, problem, "MI355X") == (f"{family}, MI355X, f8" if family else "")
     assert slice_of({"TileM": 128, "TileN": 128, "TileK": 64}, problem, "MI355X") == ""
+
+
+TILE = {"TileM": 64, "TileN": 64, "TileK": 64, "WarpTileM": 16, "WarpTileN": 16, "WarpTileK": 16}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "b", "c", "expected"),
+    [
+        (TILE, "col", "f16", "gemm_universal_cktile, MI355X, f16"),
+        (TILE, "row", "f16", ""),
+        (TILE, "col", "f32", ""),
+        (PARAMETERS, "col", "f16", ""),
+    ],
+)
+def test_a_product_of_ck_tile_has_a_slice_of_its_own(
+    tmp_path: Path, parameters: dict[str, int], b: str, c: str, expected: str
+) -> None:
+    operands = f'a = {{ dtype = "f16", layout = "row" }}\nb = {{ dtype = "f16", layout = "{b}" }}\n'
+    kind = f'kind = "gemm"\n{operands}c = {{ dtype = "{c}", layout = "row" }}\n'
+    (tmp_path / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx950"]\n')
+    (tmp_path / "k.kernel.toml").write_text(
+        f'template = "ck_tile/gemm_universal.hip.j2"\n[operation]\n{kind}[[shape]]\nM = 512\nN = 1024\nK = 2048\n'
+        f'[[instance]]\nname = "a"\nTileM = 64\n'
+    )
+    (kernel,) = load_workspace(tmp_path).kernels
+    problem = problem_of(kernel.operation, kernel.shapes[0], "gfx950")
+    assert slice_of(parameters, problem, "MI355X") == expected
+    record = record_of([expected] if expected else [])
+    assert (record is not None) == bool(expected)
+    assert record is None or str(record).endswith("; which instance is the fastest there is not known")

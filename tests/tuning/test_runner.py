@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from ckwatch.tuning.journal import TuningJournal
 from ckwatch.tuning.plan import CLEARLY_WORSE, TuningOptions
 from ckwatch.tuning.results import EvaluationStatus, TuningRecord
 from ckwatch.tuning.runner import Tuning
+from ckwatch.tuning.winners import best_shapes
 from fakes.tuning_stand_in import FakeTunedClient, numbers, tuning, workspace
 
 BEST = {"one": "s_32_96_4", "two": "s_48_64_8"}
@@ -96,6 +98,39 @@ async def test_devices_time_different_instances_side_by_side(runs: Runs) -> None
     assert len(client.measured) == 2 * run.tuned.coverage.allowed
     assert {point.device for point in run.record.points} == {"cpu0", "cpu1"}
     assert set(client.limits) == {None}
+
+
+async def test_slices_of_k_are_an_axis_of_the_search(runs: Runs) -> None:
+    """One compile serves all values of `kBatch`; of each size only the best counts in the end."""
+
+    def of_slices(unit: str, shape: str) -> float:
+        return cost(unit, "one") * (0.5 if "M=64" in shape and "kBatch=4" in shape else 1.0)  # type: ignore[operator]
+
+    client = FakeTunedClient(of_slices)
+    run = runs(client, patience=20, shapes=["M=64,N=64,K=64,kBatch=2/4", "M=128,N=64,K=64,kBatch=2"])
+    await run.run()
+    assert len(run.tuned.shapes) == 3
+    assert set(client.built.values()) == {1}
+    best = {shape.name: found.instance for shape, found in best_shapes(run.tuned, run.record)}
+    assert best == dict.fromkeys(("M=64,N=64,K=64,kBatch=4", "M=128,N=64,K=64,kBatch=2"), BEST["one"])
+    chosen = run.dispatch_set()
+    assert chosen is not None
+    assert chosen.choice.keys() == best.keys()
+
+
+async def test_more_devices_take_turns_in_fewer_rounds(runs: Runs, journal: TuningJournal) -> None:
+    """With twice the devices half as many rounds of timings, as long as compilers keep up."""
+    rounds = {}
+    for devices in (1, 2, 4):
+        journal.forget("slow")
+        client = FakeTunedClient(cost)
+        run = runs(client, devices=devices, jobs=16, strategy="all", patience=None, racing=False)
+        await run.run()
+        assert client.side_by_side == devices
+        by_device = Counter(point.device for point in run.record.points for _ in point.results)
+        rounds[devices] = max(by_device.values())
+    assert rounds[2] <= 0.6 * rounds[1]
+    assert rounds[4] <= 0.35 * rounds[1]
 
 
 async def test_a_run_goes_on_where_it_was(runs: Runs) -> None:

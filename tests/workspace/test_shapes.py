@@ -13,7 +13,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import Kernel, Shape
 from ckwatch.workspace.loading import load_workspace
-from ckwatch.workspace.shapes import find_shape, find_shapes, ragged_shapes
+from ckwatch.workspace.shapes import alternative_shapes, find_shape, find_shapes, ragged_shapes
 from helpers.units import place
 
 
@@ -122,6 +122,28 @@ def test_a_mistake_names_the_sizes(text: str, message: str) -> None:
         find_shape(GEMM, text)
     assert raised.value.hint is not None
     assert "M=…,N=…,K=…" in raised.value.hint or "its sizes are M, N, K, and optionally LDA" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("wide K", ["wide K"]),
+        ("M=3,N=5,K=7,kBatch=1/2", ["M=3,N=5,K=7", "M=3,N=5,K=7,kBatch=2"]),
+        ("M=3/4,N=5,K=7,kBatch=2/4", [f"M={m},N=5,K=7,kBatch={k}" for m in (3, 4) for k in (2, 4)]),
+        ("wide K,kBatch=1/8", ["M=64,N=96,K=65536", "wide K"]),
+        ("wide K,kBatch=2", ["M=64,N=96,K=65536,kBatch=2"]),
+        ("wide K,M=1/2", ["M=1,N=96,K=65536,kBatch=8", "M=2,N=96,K=65536,kBatch=8"]),
+    ],
+)
+def test_values_of_a_shape_may_have_alternatives(text: str, names: list[str]) -> None:
+    assert [shape.name for shape in alternative_shapes(GEMM, text)] == names
+
+
+@pytest.mark.parametrize("text", ["wide", "M=3,N=5,K=7,kBatch=1/", "M=3,N=5,K=7,kBatch=1//2", "M=3,N=5,kBatch=1/2"])
+def test_a_mistake_in_alternatives_is_one_in_a_shape(text: str) -> None:
+    with pytest.raises(CkwatchError, match=r"has no shape|must be a number|does not say K") as raised:
+        alternative_shapes(GEMM, text)
+    assert raised.value.hint
 
 
 @pytest.mark.parametrize(

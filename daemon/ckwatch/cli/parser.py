@@ -541,7 +541,7 @@ BUILDING = (
         "tune",
         "Find the best instance of a kernel for each shape",
         ONE_KERNEL,
-        several("--shape", "SHAPE", f"for this shape: {SHAPE}; may be repeated"),
+        several("--shape", "SHAPE", f"for this shape: {SHAPE}; kBatch=1/2/4 tries several; may be repeated"),
         value("--budget", "TIME", "end after 90s, 20m or 2h with the best so far", type=seconds),
         value("--spend", "MONEY", "end when so much is spent, at the --price of an hour", type=amount),
         value("--price", "MONEY", "what an hour on the devices costs, in the same currency", type=amount),

@@ -24,7 +24,7 @@ from ckwatch.model.gpu_specs import specs_of
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.kernels import Shape
 from ckwatch.tuning.results import TIMED, EvaluationStatus, TuningRecord
-from ckwatch.tuning.winners import write_file
+from ckwatch.tuning.winners import best_shapes, write_file
 
 if TYPE_CHECKING:
     from ckwatch.tuning.plan import TuningStep
@@ -177,6 +177,9 @@ class _Tune:
             rows.append([shape, f"{best.median_us:.4g} µs", interval, sure, best.instance, following])
         for row in aligned(rows):
             self._output.text(row)
+        fastest = best_shapes(run.tuned, record)
+        if len(fastest) < sum(best is not None for best in found.values()):
+            self._output.text(f"with the best kBatch: {', '.join(shape.name for shape, _ in fastest)}")
         if chosen is not None and len(record.shapes) > 1:
             least = "fewest" if chosen.is_smallest else "few"
             names = ", ".join(chosen.instances)
@@ -249,10 +252,7 @@ def write_aiter(path: Path, tuned: TunedKernel, record: TuningRecord, device: De
     text = io.StringIO()
     writer = csv.DictWriter(text, AITER_COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for shape in tuned.shapes:
-        best = record.best(shape.name)
-        if best is None:
-            continue
+    for shape, best in best_shapes(tuned, record):
         problem = tuned.problems[shape.name]
         name = aiter_name(best.parameters)
         if name is None:

@@ -16,7 +16,8 @@ measurements is the family on one part with operands of one dtype: `a8w8_rowwise
   "Gaussian Processes for Machine Learning", 2006, equations 2.25 and 2.40), alike for all instances, so that it changes
   no order.
 
-An *interval* is where 80 % of such measured times were, by how much evidence is nearby, out of the fit. A *record* says
+An *interval* is where 80 % of such measured times were, by whether the part and dtype were measured, and N and K with
+them, and by how much evidence is nearby, out of the fit. A *record* says
 how good predictions of a slice were on sizes of an N and K that the fit had not seen; it holds for no other. That of
 `OTHER` is of parts and dtypes of which the fit had seen nothing.
 
@@ -70,24 +71,28 @@ class PredictionRecord:
     """How often the first choice and one of the first five were the fastest of `shapes`; the median and the 90th
     percentile of how far the fastest instance's predicted time was off, and how many measured times were inside of the
     interval; there were `candidates` to choose from at most. `learned`: with a correction that had seen no shape of the
-    same N and K, else by the formulas alone. `slice` of the measurements."""
+    same N and K, else by the formulas alone. `slice` of the measurements. `first` and `first_five` are None where the
+    instances that were timed are not known to be the fastest ones."""
 
     slice: str
     learned: bool
     shapes: int
     candidates: int
-    first: float
-    first_five: float
+    first: float | None
+    first_five: float | None
     off: float
     off_90: float = 0.0
     inside: float = 0.0
 
     def __str__(self) -> str:
-        return (
-            f"right first choice {100 * self.first:.0f} %, among the first five {100 * self.first_five:.0f} %, "
+        times = (
             f"times off by {100 * self.off:.0f} % in the median and {100 * self.off_90:.0f} % in the 90th percentile, "
-            f"over {self.shapes} shapes with up to {self.candidates} instances to choose from"
+            f"over {self.shapes} shapes"
         )
+        if self.first is None or self.first_five is None:
+            return f"{times}; which instance is the fastest there is not known"
+        places = f"right first choice {100 * self.first:.0f} %, among the first five {100 * self.first_five:.0f} %"
+        return f"{places}, {times} with up to {self.candidates} instances to choose from"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,25 +110,27 @@ class MeasuredPoint:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearby:
     """Evidence about sizes: for each of `SHARE_WIDTHS` the weights of winners by `instance_key`, by what
-    factor (its log) the time is off, and how much evidence that is."""
+    factor (its log) the time is off, and how much evidence that is. `familiar`: `BOTH_KNOWN` where the same N and K
+    were measured on the part with the dtype, 1 where others were, else 0."""
 
     winners: tuple[Mapping[str, float], ...]
     off: float
     evidence: float
+    familiar: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
     """`weights` by feature, `instances` by `instance_key`, those of the `trend` of times, weights of `shares`, the
-    measured `points`, and the `intervals`: from how much evidence on, and the factors of the time at the 10th and the
-    90th percentile."""
+    measured `points`, and the `intervals`: how familiar, from how much evidence on, and the factors of the time at the
+    10th and the 90th percentile."""
 
     weights: Mapping[str, float]
     instances: Mapping[str, float]
     trend: Mapping[str, float] = field(default_factory=dict)
     shares: tuple[float, ...] = ()
     points: tuple[MeasuredPoint, ...] = ()
-    intervals: tuple[tuple[float, float, float], ...] = ()
+    intervals: tuple[tuple[int, float, float, float], ...] = ()
     known: tuple[str, ...] = ()
     _nearby: dict[tuple[Point, str, str], Nearby] = field(default_factory=dict, repr=False, compare=False)
 
@@ -145,6 +152,7 @@ class Correction:
     def _look(self, at: Point, slice_: str, arch: str) -> Nearby:
         winners: tuple[dict[str, float], ...] = tuple({} for _ in SHARE_WIDTHS)
         off, evidence = sum(self.trend.get(name, 0.0) * value for name, value in trend(at).items()), 0.0
+        familiar = 0
         for point in self.points:
             related = RELATED[0 if point.slice == slice_ else 1 if point.arch == arch else 2]
             for found, widths in zip(winners, SHARE_WIDTHS, strict=True):
@@ -155,7 +163,9 @@ class Correction:
             weight = related * kernel(at, point.at, TIME_WIDTHS)
             off += weight * point.coefficient
             evidence += weight
-        return Nearby(winners=winners, off=off, evidence=evidence)
+            if point.slice == slice_ and familiar < BOTH_KNOWN:
+                familiar = BOTH_KNOWN if point.at[1:3] == at[1:3] else 1
+        return Nearby(winners=winners, off=off, evidence=evidence, familiar=familiar)
 
     def share_logs(self, instance: GemmInstance, nearby: Nearby) -> tuple[float, ...]:
         """For each of `SHARE_WIDTHS`, log of the instance's share among winners nearby; 0 if it was never measured."""
@@ -172,9 +182,12 @@ class Correction:
         nearby = self.nearby(sizes, slice_, arch)
         total = self.log_factor(instance, sizes, found, compute_units) + nearby.off
         total += sum(starmap(_product, zip(self.shares, self.share_logs(instance, nearby), strict=True)))
-        _, low, high = next((one for one in reversed(self.intervals) if one[0] <= nearby.evidence), (0.0, 1.0, 1.0))
+        mine = nearby.familiar, nearby.evidence
+        low, high = next((one[2:] for one in reversed(self.intervals) if one[:2] <= mine), (1.0, 1.0))
         return exp(total), low, high
 
+
+BOTH_KNOWN = 2
 
 KEPT = 64
 """Sizes whose nearby measurements are kept."""
@@ -303,7 +316,7 @@ def read_family(text: str) -> LearnedFamily:
             )
             for number, m, n, k, times, winner, coefficient in learned["points"]
         ),
-        intervals=tuple((least, low, high) for least, low, high in learned["intervals"]),
+        intervals=tuple((familiar, least, low, high) for familiar, least, low, high in learned["intervals"]),
         known=tuple(learned["instances"]),
     )
     return LearnedFamily(source=stored["source"], correction=correction, records=records)
@@ -319,11 +332,12 @@ def slice_of(parameters: Mapping[str, ParameterValue], problem: KernelProblem, p
     if problem.rows is not None:
         return _expert_slice(problem.rows, problem, part)
     case = gemm_case(parameters, problem)
-    if case is None or "MPerXDL" not in parameters:
+    lists = _LISTS if "MPerXDL" in parameters else _TILE_LISTS if "WarpTileM" in parameters else {}
+    name = None if case is None else lists.get((_scales(case), bool(case.gemm.y.batch), case.is_preshuffled))
+    if case is None or name is None:
         return ""
-    name = _LISTS.get((_scales(case), bool(case.gemm.y.batch), case.is_preshuffled))
-    known = name and case.x.name in _DTYPES[name.partition("_")[0]] and _is_laid_out(case)
-    return slice_name(name, part, case.x.name) if name and known else ""
+    known = case.x.name in _DTYPES[name.partition("_")[0]] and _is_laid_out(case)
+    return slice_name(name, part, case.x.name) if known else ""
 
 
 def _expert_slice(rows: ComputedRows, problem: KernelProblem, part: str) -> str:
@@ -338,7 +352,7 @@ def _expert_slice(rows: ComputedRows, problem: KernelProblem, part: str) -> str:
 
 _ROWS_AND_COLUMNS, _BLOCKS = "per row of X and column of W", "per 1×128 of X and 128×128 of W"
 _MICROSCALED = "per 32 along K"
-_DTYPES = {"a8w8": ("f8", "i8"), "bf16": ("bf16",), "a4w4": ("f4",)}
+_DTYPES = {"a8w8": ("f8", "i8"), "bf16": ("bf16",), "a4w4": ("f4",), "gemm": ("f16",)}
 """Of operands, by the beginning of a list's name."""
 
 _LISTS: Mapping[tuple[str, bool, bool], str] = {
@@ -352,13 +366,16 @@ _LISTS: Mapping[tuple[str, bool, bool], str] = {
 }
 """AITER's lists by the scales, whether there are several matrices, and whether W is preshuffled."""
 
+_TILE_LISTS: Mapping[tuple[str, bool, bool], str] = {("", False, False): "gemm_universal_cktile"}
+"""The same of CK Tile's instances."""
+
 
 def _is_laid_out(case: GemmCase) -> bool:
-    """As all of AITER's products are: X and Y row-major, W column-major, operands of one dtype, bf16 out."""
+    """As AITER's products are: X and Y row-major, W column-major, operands of one dtype, bf16 out; f16 of f16."""
     x, w, y = case.gemm.x, case.gemm.w, case.gemm.y
     plain = all(len(view.rows) == len(view.columns) == 1 for view in (x, y)) and not x.windows
     major = x.columns[-1][1] == w.rows[-1][1] == y.columns[-1][1] == 1
-    return plain and major and case.x.name == case.w.name and case.y.name == "bf16"
+    return plain and major and case.x.name == case.w.name and case.y.name == ("f16" if case.x.name == "f16" else "bf16")
 
 
 def _scales(case: GemmCase) -> str:

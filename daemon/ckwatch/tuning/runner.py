@@ -43,7 +43,7 @@ from ckwatch.tuning.results import (
 )
 from ckwatch.tuning.space import Parameters, Point
 from ckwatch.tuning.tuned_kernel import TunedKernel, problem_text
-from ckwatch.tuning.winners import write_winners
+from ckwatch.tuning.winners import best_shapes, write_winners
 
 if TYPE_CHECKING:
     from ckwatch.model.timings import Timing
@@ -322,8 +322,11 @@ class Tuning:
         return self.record.best(shape)
 
     def dispatch_set(self) -> DispatchSet | None:
-        """The fewest instances of which one is within 2 % of the best on every shape; None before anything is timed."""
-        times = {shape: own for shape, own in self.record.times().items() if own}
+        """The fewest instances of which one is within 2 % of the best on every shape, each with its best `kBatch`; None
+        before anything is timed."""
+        record = self.record
+        every = record.times()
+        times = {shape.name: every[shape.name] for shape, _ in best_shapes(self.tuned, record)}
         return dispatch_set(times) if times else None
 
     async def finish(self) -> TuningRecord:

@@ -40,7 +40,7 @@ from ckwatch.tuning.space import (
 )
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.parameters import Condition
-from ckwatch.workspace.shapes import find_shape
+from ckwatch.workspace.shapes import alternative_shapes
 from ckwatch.workspace.sweep import SweepPlan
 
 EXAMPLES = 6
@@ -268,7 +268,7 @@ def _shapes(kernel: Kernel, wanted: Sequence[str] | None) -> tuple[Shape, ...]:
     there = [shape.name for shape in kernel.shapes]
     if not there and not wanted:
         raise CkwatchError(f"'{kernel.name}' has no shape to be tuned for", "add a [[shape]] to its kernel file")
-    chosen = (find_shape(kernel, name) for name in wanted or there)
+    chosen = (shape for name in wanted or there for shape in alternative_shapes(kernel, name))
     return tuple({shape.name: shape for shape in chosen}.values())
 
 

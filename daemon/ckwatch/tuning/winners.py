@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.kernels import Shape
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
 from ckwatch.tuning.dispatch import DispatchSet
-from ckwatch.tuning.results import TuningRecord
+from ckwatch.tuning.results import BestInstance, TuningRecord
 from ckwatch.tuning.tuned_kernel import TunedKernel
 from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.shapes import RUNTIME_DEFAULTS
 from ckwatch.workspace.toml import instance_table
 
 
@@ -24,6 +26,19 @@ def write_file(path: Path, text: str) -> None:
         replace_file(path, text.encode())
     except OSError as error:
         raise CkwatchError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def best_shapes(tuned: TunedKernel, record: TuningRecord) -> list[tuple[Shape, BestInstance]]:
+    """The shapes on which something was measured, and the best there; of those that differ in `kBatch` alone the one
+    with the fastest instance, as a caller may choose it."""
+    found: dict[tuple[object, ...], tuple[Shape, BestInstance]] = {}
+    for shape in tuned.shapes:
+        fixed = ((name, value) for name, value in shape.runtime.items() if name not in RUNTIME_DEFAULTS)
+        key = (*shape.sizes.items(), *fixed)
+        best = record.best(shape.name)
+        if best is not None and (key not in found or best.median_us < found[key][1].median_us):
+            found[key] = shape, best
+    return list(found.values())
 
 
 def write_winners(tuned: TunedKernel, record: TuningRecord, chosen: DispatchSet | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -86,6 +87,29 @@ def find_shape(kernel: Kernel, text: str) -> Shape:
     values = {**shape.sizes, **shape.runtime}
     name = ",".join(f"{key}={value}" for key, value in values.items() if key in needed or value != usual.get(key))
     return next(alike, replace(shape, name=name, span=kernel.template_span))
+
+
+def alternative_shapes(kernel: Kernel, text: str) -> list[Shape]:
+    """The shapes that `text` means, of which values may have alternatives: `M=64,N=64,K=4096,kBatch=1/2/4`.
+
+    What follows the name of a shape changes it: `4096,kBatch=1/2/4`. Raises CkwatchError.
+    """
+    known = {shape.name: shape for shape in kernel.shapes}
+    named = max((name for name in known if text.startswith(f"{name},")), key=len, default="")
+    if text in known or ("/" not in text and not named):
+        return [find_shape(kernel, text)]
+    values: dict[str, list[str]] = {}
+    if named:
+        own = {**known[named].sizes, **known[named].runtime}
+        values = {name: [str(one)] for name, one in own.items() if name not in kernel.operation.size_defaults}
+        text = text.removeprefix(f"{named},")
+    for part in re.split(r"[,\s]+", text.strip(", \t\n")):
+        name, _, value = part.partition("=")
+        values[name] = value.split("/")
+    texts = [
+        ",".join(map("=".join, zip(values, chosen, strict=True))) for chosen in itertools.product(*values.values())
+    ]
+    return [find_shape(kernel, one) for one in texts]
 
 
 def _written_sizes(kernel: Kernel, text: str, needed: Sequence[str]) -> tuple[dict[str, Any], str]:
