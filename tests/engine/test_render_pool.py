@@ -160,12 +160,12 @@ async def running_after(pool: RenderPool, first: str, priority: RenderPriority =
     """How many workers run when `good.hip.j2` was rendered beside `first`."""
     async with pool, anyio.create_task_group() as tasks:
         await pool.start()
-        tasks.start_soon(pool.render, unit(first))
+        tasks.start_soon(pool.render, unit(first), RenderLimits(time_limit_s=PATIENCE_S))
         await anyio.wait_all_tasks_blocked()
         assert (await pool.render(unit("good.hip.j2"), priority=priority)).outcome.rendered is not None
         found = sum(worker.runs for worker in pool._all)
         tasks.cancel_scope.cancel()
-        return found
+    return found
 
 
 @pytest.mark.parametrize(
