@@ -268,7 +268,7 @@ class Feed:
         self.workspace: Workspace | None = None
         self.timeline: deque[QueueSample] = deque()
         self.alerts: deque[Alert] = deque(maxlen=ALERTS_KEPT)
-        """What became worse since the page is served, the last ones."""
+        """The news of what became worse since the page is served, the last ones."""
         self.alerts_seen = 0
         """How many there were in all."""
         self.connected = False

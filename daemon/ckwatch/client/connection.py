@@ -153,7 +153,7 @@ async def _parsed(question: Question[..., Any], data: bytes) -> Any:
 
 
 def _decoded(endpoint: Endpoint[..., Any, Any], data: bytes) -> Any:
-    """What the daemon sent. Raises ProtocolError if it is something else."""
+    """The message that the daemon sent. Raises ProtocolError if it is something else."""
     try:
         return endpoint.decode(json.loads(data))
     except ValueError as error:

@@ -29,7 +29,7 @@ INVOKED, BY_CHARACTER = 1, 2
 """Why a completion is asked for (`CompletionTriggerKind`)."""
 
 UNREAD = re.compile(rf"Files? must be saved first: {LENT}/")
-"""What clangd says of a rename when a text that is lent to it has changed since it was read."""
+"""The answer of clangd to a rename when a text that is lent to it has changed since it was read."""
 
 CLANGD_TRIGGERS = frozenset('.<>:"/*')
 

@@ -248,7 +248,7 @@ class _Parts:
         loop.on_files_changed = snapshot.reset  # or a look-up would take a header for what it was
 
     def webhook(self, root: Path, environment: Mapping[str, str]) -> Webhook:
-        """What posts alerts."""
+        """The poster of alerts."""
 
         def address() -> str:
             settings = self.view_loader.workspace(events.MAIN).settings.daemon

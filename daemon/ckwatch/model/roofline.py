@@ -20,7 +20,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorRoof:
-    """What `threads` threads of this machine's processor do at best: multiply-adds of f32 in TFLOP/s, each counted
+    """The best that `threads` threads of this processor do: multiply-adds of f32 in TFLOP/s, each counted
     twice, and reads of memory in TB/s. `measured_at`: Unix seconds."""
 
     processor: str

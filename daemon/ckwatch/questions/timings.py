@@ -33,7 +33,7 @@ class TimingQuestions:
 
     @get("/processor-roof", slow=True)
     def processor_roof(self) -> ProcessorRoof:
-        """What the threads that host kernels have do at best on the daemon's machine: measured once, which takes
+        """The best that the threads of host kernels do on the daemon's machine: measured once, which takes
         seconds, then kept in the store."""
 
     @get("/timings")

@@ -1,4 +1,4 @@
-"""What somebody who looks elsewhere wants to be told of: a unit that fails, becomes wrong, or becomes slower.
+"""News for somebody who looks elsewhere: a unit that fails, becomes wrong, or becomes slower.
 
 Only what changed is an alert: what already was so when one began to look is none, nor is what goes on at the moment.
 """
@@ -64,7 +64,7 @@ def standing_of(unit: Unit) -> Standing:
 
 
 def alerts(unit: str, before: Standing, now: Standing) -> Iterator[Alert]:
-    """What is worse now than before."""
+    """The news that is worse now than before."""
     if now.failed and not before.failed:
         yield Alert("failed", unit, "failed to build")
     for text in sorted(now.wrong - before.wrong):

@@ -38,7 +38,7 @@ DIRTY = "-dirty"
 """Ends the commit of a workspace that differs from it."""
 
 WEB = "address of the repository's pages"
-"""What the feed keeps it as."""
+"""The form in which the feed keeps it."""
 
 WIDE = 10.0
 """Values that differ by more than this factor are drawn on a logarithmic axis."""
