@@ -19,6 +19,7 @@ from ckwatch.core.events import MAIN
 from ckwatch.engine import webhook
 from ckwatch.engine.change_feed import ChangeFeed
 from ckwatch.engine.webhook import MOST_ALERTS, Webhook, WebhookError, message, post
+from ckwatch.model.delays import ALERTS, WEBHOOK_RETRY
 from ckwatch.model.text import Position, Span
 from ckwatch.model.timings import Comparison
 from ckwatch.model.topics import Topic
@@ -141,8 +142,8 @@ def test_an_address_that_is_none_or_nobodys_is_an_error(address: str) -> None:
 
 @pytest.mark.parametrize("failures", [(), (503,), (503, 503, 503)])
 async def test_what_becomes_worse_is_posted_once(failures: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhook, "ALERTS", webhook.ALERTS._replace(seconds=0.0))
-    monkeypatch.setattr(webhook, "WEBHOOK_RETRY", webhook.WEBHOOK_RETRY._replace(seconds=0.0))
+    monkeypatch.setattr(webhook, "ALERTS", ALERTS._replace(seconds=0.0))
+    monkeypatch.setattr(webhook, "WEBHOOK_RETRY", WEBHOOK_RETRY._replace(seconds=0.0))
     feed, warned, told = ChangeFeed(), list[str | None](), anyio.Event()
     units = {NAME: unit(), "k/old@gfx942": unit(id="k/old@gfx942", outcome="failed")}
 
