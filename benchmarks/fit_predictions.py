@@ -381,7 +381,7 @@ def left_out_keys(cases: Sequence[Case]) -> dict[str, list[object]]:
 
 def goodness(one: PredictionRecord) -> float:
     """By which formulas and what was learned are compared."""
-    return one.first + one.first_five - one.off
+    return (one.first or 0.0) + (one.first_five or 0.0) - one.off
 
 
 def learn(cases: Sequence[Case]) -> tuple[dict[str, Any], list[str]]:
