@@ -13,6 +13,7 @@ import anyio
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.figures import Figures
+from ckwatch.model.roofline import ProcessorRoof
 from ckwatch.model.text import Position, Span
 from ckwatch.model.topics import Topic
 from ckwatch.questions.clients import ClientQuestions
@@ -201,6 +202,9 @@ ANSWERS: dict[AnyEndpoint, Any] = {
     TimingQuestions.devices: Devices(
         devices=(Device(name="hip:0", description="test data, no device", arch="gfx942"),),
         absent={"cuda": "no driver"}, host="here",
+    ),
+    TimingQuestions.processor_roof: ProcessorRoof(
+        processor="test data", threads=2, tflops=0.1, bandwidth_tbs=0.02, measured_at=1.0
     ),
     TimingQuestions.timings: [timing_of()],
     TimingQuestions.timing: lambda _, number: [TimingDetail(timing=timing_of(id=number), times_us=(9.0, 10.0, 11.0))],

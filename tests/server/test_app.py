@@ -168,6 +168,7 @@ def test_every_route_has_a_row() -> None:
         "import_profile",
         "advice",
         "ask_cpp",
+        "processor_roof",
     }
     assert {one.name for one in ENDPOINTS} == asked | {"events", "leave"}
 

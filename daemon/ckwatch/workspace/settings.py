@@ -460,8 +460,7 @@ class DaemonSection(Section):
     )
     webhook: WebAddress | None = Field(
         None,
-        description="address to which a small JSON is posted when a unit fails, is wrong or becomes slower; by default "
-        "that in CKWATCH_WEBHOOK",
+        description="where a small JSON is posted when a unit fails, is wrong or becomes slower",
     )
     poll: bool = Field(False, description="scan files regularly, for file systems that send no events")
     watcher: Literal["inotify", "watchfiles"] = Field(
