@@ -10,7 +10,7 @@ import anyio
 import pytest
 from lsprotocol import types
 
-from ckwatch.model.delays import CPP_AGAIN
+from ckwatch.model.delays import CPP_AGAIN, CPP_COMPLETION
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position
 from ckwatch.wire.cpp import CppAnswer
@@ -130,7 +130,8 @@ async def test_in_tags_jinja_completes_and_beside_them_cpp() -> None:
         assert made.cpp.questions("completion", "signatures") == []
 
 
-async def test_a_completion_that_comes_late_is_asked_for_again() -> None:
+async def test_a_completion_that_comes_late_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ckwatch_lsp.cpp.provider.CPP_COMPLETION", CPP_COMPLETION._replace(seconds=0.1))
     async with desk() as made:
         uri = made.open(NAME, TEMPLATE)
         made.cpp.waits = anyio.Event()
