@@ -61,9 +61,13 @@ async def test_edit_break_fix(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
         # The same text at a place that comes first, then with more comments: no compile.
         own.write_text(builtin)
-        await seen.until(lambda s: s.units[INSTANCE].fresh and "appeared" in s.units[INSTANCE].cause[-1].what)
+        await seen.until(
+            lambda s: INSTANCE in s.units and s.units[INSTANCE].fresh and "appeared" in s.units[INSTANCE].cause[-1].what
+        )
         own.write_text(builtin + "\n// a comment\n\n")
-        await seen.until(lambda s: s.units[INSTANCE].fresh and "changed" in s.units[INSTANCE].cause[-1].what)
+        await seen.until(
+            lambda s: INSTANCE in s.units and s.units[INSTANCE].fresh and "changed" in s.units[INSTANCE].cause[-1].what
+        )
         assert seen.units[INSTANCE].outcome == "built"
         assert compiled(seen) == before
 
@@ -82,13 +86,15 @@ async def test_edit_break_fix(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
         units = [change.state for change in seen.seen if isinstance(change.state, Unit)]
         assert any(unit.phase == "compiling" and unit.errors and not unit.fresh for unit in units)
         assert list(seen.files[str(own)].generations.values()) == [seen.units[INSTANCE].generation]
-        await seen.until(lambda s: s.units[INSTANCE].fresh)
+        await seen.until(lambda s: INSTANCE in s.units and s.units[INSTANCE].fresh)
         assert seen.units[INSTANCE].outcome == "failed"
         assert compiled(seen) == before + 1
 
         # Mended: the store still has it.
         own.unlink()
-        await seen.until(lambda s: s.units[INSTANCE].fresh and s.units[INSTANCE].outcome == "built")
+        await seen.until(
+            lambda s: INSTANCE in s.units and s.units[INSTANCE].fresh and s.units[INSTANCE].outcome == "built"
+        )
         assert not seen.files[str(own)].diagnostics
         assert compiled(seen) == before + 1
         assert seen.units[INSTANCE].key == first.unit.key
@@ -99,10 +105,12 @@ async def test_edit_break_fix(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
         bad = re.sub(r"(?m)^MPerBlock = 128", "MPerBlock = 100", good)
         assert bad != good
         kernel.write_text(bad)
-        await seen.until(lambda s: s.units[INSTANCE].fresh and s.units[INSTANCE].errors > 0)
+        await seen.until(lambda s: INSTANCE in s.units and s.units[INSTANCE].fresh and s.units[INSTANCE].errors > 0)
         found = seen.files[str(kernel)].diagnostics
         assert found
         assert all(diagnostic.source == "rule" for diagnostic in found)
         kernel.write_text(good)
-        await seen.until(lambda s: s.units[INSTANCE].fresh and s.units[INSTANCE].outcome == "built")
+        await seen.until(
+            lambda s: INSTANCE in s.units and s.units[INSTANCE].fresh and s.units[INSTANCE].outcome == "built"
+        )
         assert compiled(seen) == before + 1
