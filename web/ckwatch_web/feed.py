@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import anyio
 
 from ckwatch import CkwatchError, connect
-from ckwatch.model.kernels import Outcome
 from ckwatch.model.topics import WORKSPACE
 from ckwatch.model.verification import VerificationOutcome
-from ckwatch.wire.alerts import Alert, Standing, alerts
+from ckwatch.wire.alerts import Alert, Standing, alerts, standing
 from ckwatch.wire.figures_text import AT_WORK, STAND_IN, toolchain_words
 from ckwatch_web.places import TextPlace
 
@@ -130,21 +129,17 @@ class UnitRow:
 
     @property
     def standing(self) -> Standing:
-        """The unit as alerts see it; as `alerts.standing_of`."""
-        fresh = [timing for timing in self.timings if timing.standing == "fresh"]
-        wrong = {f"{one.shape}: {one.message.partition(chr(10))[0] or one.failure}" for one in fresh if one.failure}
-        if self.verification_fresh and self.verification_outcome == VerificationOutcome.FAILED:
-            wrong.add(self.verification)
-        slower = {
-            f"{one.shape}, {one.cache}, against the {against}": ratio or 1.0
-            for one in fresh
-            for against, verdict, ratio in (
-                ("previous", one.previous_verdict, one.previous_ratio),
-                ("baseline", one.baseline_verdict, one.baseline_ratio),
-            )
-            if verdict == "SLOW"
-        }
-        return Standing(self.outcome in (Outcome.FAILED, Outcome.FAULTED), frozenset(wrong), slower)
+        """The unit as alerts see it."""
+        failed = self.verification_fresh and self.verification_outcome == VerificationOutcome.FAILED
+        return standing(
+            self.outcome,
+            self.timings,
+            lambda timing: (
+                ("previous", timing.previous_verdict, timing.previous_ratio or 1.0),
+                ("baseline", timing.baseline_verdict, timing.baseline_ratio or 1.0),
+            ),
+            self.verification if failed else None,
+        )
 
     @property
     def state(self) -> str:

@@ -82,9 +82,10 @@ class Question:
             answer = await METHODS[self.request.question][2](self, self.positions())
         except ClangdRefusalError as error:
             raise ClangdRefusalError(answers.in_own_words(error.message, self.places)) from error
-        if self.request.question == "tokens":  # many, and without text
+        if answer.result is None or self.request.question == "tokens":  # many, and without text
             return answer
-        return replace(answer, result=answers.in_own_words(answer.result, self.places))
+        result = await to_thread.run_sync(answers.in_own_words, answer.result, self.places)  # symbols are many
+        return replace(answer, result=result)
 
     async def _completion(self, positions: Sequence[Position]) -> ClangdAnswer:
         return await self._made(answers.completions, await self._ask(positions[0], self._context()), positions[0])

@@ -5,9 +5,9 @@ Only what changed is an alert: what already was so when one began to look is non
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from ckwatch.model.amounts import change
 from ckwatch.model.kernels import Outcome
@@ -43,24 +43,59 @@ class Standing:
     slower: Mapping[str, float] = field(default_factory=dict)
 
 
+class TimedShape(Protocol):
+    """The part of a timing that alerts see."""
+
+    @property
+    def shape(self) -> str: ...
+    @property
+    def cache(self) -> str: ...
+    @property
+    def standing(self) -> str: ...
+    @property
+    def failure(self) -> str | None: ...
+    @property
+    def message(self) -> str: ...
+
+
+Timed = TypeVar("Timed", bound=TimedShape)
+Verdicts = Iterable[tuple[str, str, float]]
+"""With what a timing is compared, the verdict, and the ratio."""
+
+
 def standing_of(unit: Unit) -> Standing:
     """The standing of a unit, by what is known of its present artifact."""
     verified = unit.verification
-    wrong = {
-        f"{timing.shape}: {timing.message.partition(chr(10))[0] or timing.failure}"
-        for timing in unit.timings
-        if timing.failure and timing.standing == "fresh"
-    }
+    refuted = None
     if verified is not None and verified.outcome == VerificationOutcome.FAILED.value and verified.standing == "fresh":
-        wrong.add(verified.summary)
+        refuted = verified.summary
+    return standing(
+        unit.outcome,
+        unit.timings,
+        lambda timing: (
+            (found.against.partition(" ")[0], found.verdict, found.ratio)
+            for found in timing.comparisons
+            if found.against.startswith(("previous", "baseline"))
+        ),
+        refuted,
+    )
+
+
+def standing(
+    outcome: str | None, timings: Iterable[Timed], compared: Callable[[Timed], Verdicts], refuted: str | None
+) -> Standing:
+    """The standing of a unit by its parts; `refuted` is what a verification of its present artifact found."""
+    fresh = [timing for timing in timings if timing.standing == "fresh"]
+    wrong = {f"{one.shape}: {one.message.partition(chr(10))[0] or one.failure}" for one in fresh if one.failure}
+    if refuted is not None:
+        wrong.add(refuted)
     slower = {
-        f"{timing.shape}, {timing.cache}, against the {found.against.partition(' ')[0]}": found.ratio
-        for timing in unit.timings
-        if timing.standing == "fresh"
-        for found in timing.comparisons
-        if found.verdict == "SLOW" and found.against.startswith(("previous", "baseline"))
+        f"{one.shape}, {one.cache}, against the {against}": ratio
+        for one in fresh
+        for against, verdict, ratio in compared(one)
+        if verdict == "SLOW"
     }
-    return Standing(unit.outcome in (Outcome.FAILED, Outcome.FAULTED), frozenset(wrong), slower)
+    return Standing(outcome in (Outcome.FAILED, Outcome.FAULTED), frozenset(wrong), slower)
 
 
 def alerts(unit: str, before: Standing, now: Standing) -> Iterator[Alert]:
