@@ -11,6 +11,7 @@
 #include "paths.h"
 #include "sampling.h"
 #include "steps.h"
+#include "watch.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -590,6 +591,7 @@ void run_launch(Launch *launch, Choice choice, LaunchCounts *counts) {
   launch->watched = is_watching();
   uint64_t threads = thread_count();
   if (threads > work.computed) threads = work.computed;
+  launch_begins(launch, work.computed);
   begin_ordering(launch, work.computed, threads);
   pthread_t others[256];
   uint64_t started = 0;
@@ -597,6 +599,7 @@ void run_launch(Launch *launch, Choice choice, LaunchCounts *counts) {
   work_on(&work);
   for (uint64_t n = 0; n < started; n++) pthread_join(others[n], NULL);
   end_ordering(launch);
+  launch_ends(launch);
   if (launch->watched) report_watched(launch);
   free(work.sample);
   if (launch->checked) report_missing_waits(launch);

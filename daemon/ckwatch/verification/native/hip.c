@@ -12,6 +12,7 @@
  *   CKWATCH_EMULATOR_OBJDUMP    LLVM's disassembler
  *   CKWATCH_EMULATOR_ERRORS     a descriptor for what is said of a crash; standard error by default
  *   CKWATCH_EMULATOR_REPORT     a file; what was found is appended to it when the process ends
+ *   CKWATCH_EMULATOR_MEMORY, CKWATCH_EMULATOR_PROGRESS_S  see watch.c
  *   CKWATCH_EMULATOR_OBJECTS    a folder for copies of the device code in which something was found
  */
 #include <stdio.h>
@@ -24,6 +25,7 @@
 #include "dispatch.h"
 #include "graphs.h"
 #include "samples.h"
+#include "watch.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 __thread int current_device;
@@ -573,7 +575,7 @@ EXPORT const char *ckwatch_emulator_problem(void) {
   return told_problem;
 }
 
-__attribute__((destructor)) static void append_report(void) {
+__attribute__((destructor)) void append_report(void) {
   const char *path = getenv("CKWATCH_EMULATOR_REPORT");
   FILE *file = path && *path ? fopen(path, "a") : NULL;
   if (!file) return;

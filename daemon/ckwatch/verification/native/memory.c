@@ -1,13 +1,20 @@
 /* Memory of the device and of the host, and copies and fills. */
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "graphs.h"
+#include "watch.h"
 
+static uint64_t total;
+static void find_total(void) { total = machine_memory(); }
 uint64_t memory_total(void) {
-  return (uint64_t)told_number("MEMORY", (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2);
+  static pthread_once_t found = PTHREAD_ONCE_INIT;
+  pthread_once(&found, find_total);
+  return (uint64_t)told_number("MEMORY", (long long)(total / 2));
 }
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
@@ -34,6 +41,7 @@ int allocate(void **address, size_t size, RegionKind kind, unsigned flags, bool 
   *address = NULL;
   if (!devices()) return NO_DEVICE;
   if (!size) return SUCCESS;
+  begin_watch();
   pthread_mutex_lock(&lock);
   bool fits = size <= memory_total() && memory_used <= memory_total() - size;
   if (fits) memory_used += size;
@@ -42,7 +50,13 @@ int allocate(void **address, size_t size, RegionKind kind, unsigned flags, bool 
   if (!memory) {
     pthread_mutex_lock(&lock);
     if (fits) memory_used -= size;
+    uint64_t used = memory_used;
     pthread_mutex_unlock(&lock);
+    static atomic_bool said;
+    if (!atomic_exchange(&said, true))
+      fprintf(stderr, "emulated %s: hipErrorOutOfMemory for %zu bytes: of the %.2f GiB that the device has, half of this machine's, "
+                      "%.2f GiB are in use\n",
+              device()->name, size, (double)memory_total() / (1 << 30), (double)used / (1 << 30));
     return OUT_OF_MEMORY;
   }
   if (!keep_allocation((Allocation){memory, size, kind, flags, true, is_managed, NULL})) return OUT_OF_MEMORY;
@@ -86,6 +100,26 @@ Allocation allocation_of(const void *address, size_t size) {
       copy = *one;
   pthread_mutex_unlock(&lock);
   return copy;
+}
+
+char *largest_allocation(void) {
+  Allocation largest = {0};
+  uint64_t most = 0, kept = 0, count = 0;
+  char *text = NULL;
+  pthread_mutex_lock(&lock);
+  for (const Allocation *one = allocations; one; one = one->next, count++) {
+    const Region *region = region_of((uint64_t)(uintptr_t)one->address);
+    uint64_t checks = region ? bytes_of_checks(region) : 0, all = checks + resident_bytes(one->address, one->size);
+    if (all < most) continue;
+    largest = *one;
+    most = all;
+    kept = checks;
+  }
+  if (asprintf(&text, "of %" PRIu64 " allocations the one that takes most is that of %zu bytes, which takes %.2f GiB, %.2f GiB of it for the checks",
+               count, largest.size, (double)most / (1 << 30), (double)kept / (1 << 30)) < 0)
+    abort();
+  pthread_mutex_unlock(&lock);
+  return text;
 }
 
 bool is_ours(const void *address, size_t size) {

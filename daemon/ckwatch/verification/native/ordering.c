@@ -32,6 +32,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "watch.h"
+
 /* ---- Accesses of a dword ----------------------------------------------------------------------------------------- */
 /* Bits of one access. Workgroups have numbers that no earlier launch had, until these are used up. */
 enum {
@@ -73,6 +75,17 @@ void free_accesses(RegionAccesses *accesses) {
   if (!accesses) return;
   if (accesses->writes != MAP_FAILED) munmap(accesses->writes, accesses->mapped);
   free(accesses);
+}
+
+static _Atomic bool keeps_none; /* for want of memory */
+void drop_accesses(RegionAccesses *accesses) {
+  keeps_none = true;
+  if (!accesses || accesses->generation == UINT32_MAX) return;
+  accesses->generation = UINT32_MAX;
+  madvise(accesses->writes, accesses->mapped, MADV_DONTNEED);
+}
+uint64_t resident_accesses(const RegionAccesses *a) {
+  return a && a->writes != MAP_FAILED ? resident_bytes(a->writes, a->mapped) : 0;
 }
 
 /* ---- Clocks ------------------------------------------------------------------------------------------------------ */
@@ -201,7 +214,7 @@ static uint32_t last_number, generation;
 
 void begin_ordering(Launch *launch, uint64_t workgroups, uint64_t threads) {
   launch->ordering = NULL;
-  if (!launch->checked || workgroups < 2 || workgroups >= MOST_GROUPS) return;
+  if (!launch->checked || keeps_none || workgroups < 2 || workgroups >= MOST_GROUPS) return;
   Ordering *o = calloc(1, sizeof *o);
   if (!o) abort();
   o->launch = launch;
@@ -404,7 +417,8 @@ static NO_INLINE RegionAccesses *new_accesses(const Ordering *o, const Region *r
     uint64_t blocks = (a->first_word + a->words - 1) / BLOCK - a->first_word / BLOCK + 1;
     a->mapped = a->words * sizeof(Access) + (a->words + blocks) * sizeof(Reads);
     a->writes = mmap(NULL, a->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (a->writes != MAP_FAILED) {
+    if (a->writes == MAP_FAILED) say_no_races();
+    else {
       a->generation = o->generation;
       a->reads = (Reads *)(a->writes + a->words);
       a->blocks = a->reads + a->words;
@@ -421,7 +435,7 @@ static NO_INLINE RegionAccesses *new_accesses(const Ordering *o, const Region *r
 }
 
 static inline RegionAccesses *accesses_of(const Ordering *o, const Region *region) {
-  if (region->kind != DEVICE_MEMORY && region->kind != HOST_MEMORY && region->kind != CODE_MEMORY) return NULL;
+  if (keeps_none || (region->kind != DEVICE_MEMORY && region->kind != HOST_MEMORY && region->kind != CODE_MEMORY)) return NULL;
   RegionAccesses *a = region->accesses;
   if (a && a->generation == o->generation) return a;
   a = new_accesses(o, region);

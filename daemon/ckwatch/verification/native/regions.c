@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "watch.h"
+
 /* Readers take the whole list with one load. Old lists are kept for a while, and regions are never freed but used
  * again, so that a reader which was overtaken by a change reads something stale and never something freed. */
 typedef struct {
@@ -70,7 +72,7 @@ static void make_ones(void) {
 static uint8_t *allocate_shadow(uint64_t size) {
   if (size < LARGE) return allocate(size);
   uint8_t *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) abort();
+  if (memory == MAP_FAILED) end_without_memory();
   madvise(memory, size, MADV_NOHUGEPAGE);
   return memory;
 }
@@ -95,7 +97,7 @@ static void fill_shadow(uint8_t *at, uint64_t size, bool undefined) {
     step = (uint64_t)(to - from);
     if (undefined && step > REPEATED) step = REPEATED;
     void *made = undefined ? mmap(from, step, NEW, HOW, ones_file, 0) : mmap(from, step, NEW, HOW | MAP_ANONYMOUS, -1, 0);
-    if (made == MAP_FAILED) abort();
+    if (made == MAP_FAILED) end_without_memory();
   }
 }
 
@@ -204,4 +206,15 @@ uint64_t count_undefined(uint64_t address, uint64_t size, uint64_t *first) {
   }
   pthread_mutex_unlock(&regions_lock);
   return count;
+}
+
+void forget_accesses(void) {
+  pthread_mutex_lock(&regions_lock);
+  const Regions *all = atomic_load(&regions);
+  for (uint32_t n = 0; all && n < all->count; n++) drop_accesses(all->at[n].region->accesses);
+  pthread_mutex_unlock(&regions_lock);
+}
+
+uint64_t bytes_of_checks(const Region *region) {
+  return (region->undefined ? resident_bytes(region->undefined, region->size) : 0) + resident_accesses(region->accesses);
 }

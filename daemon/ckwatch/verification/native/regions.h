@@ -10,6 +10,8 @@ typedef enum { DEVICE_MEMORY, HOST_MEMORY, CODE_MEMORY, KERNEL_ARGUMENTS, HOST_C
 
 typedef struct RegionAccesses RegionAccesses; /* ordering.c */
 void free_accesses(RegionAccesses *accesses);
+void drop_accesses(RegionAccesses *accesses); /* and keep none from now on */
+uint64_t resident_accesses(const RegionAccesses *accesses);
 typedef struct RegionWriters RegionWriters; /* sampling.c */
 void free_writers(RegionWriters *writers);
 void sample_on_host(const void *address); /* before a copy from or to it, or a fill */
