@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import BaseRequestHandler, TCPServer
 from typing import Any
 
 import anyio
@@ -125,19 +126,79 @@ def take(receiver: Receiver, posts: int) -> None:
         assert receiver.came.acquire(timeout=PATIENCE_S)
 
 
-@pytest.mark.parametrize(("status", "again"), [(500, True), (429, True), (404, False), (302, False), (307, False)])
-def test_a_refusal_is_named_without_the_address(status: int, again: bool) -> None:
+REFUSALS = [
+    (500, True, " (Internal Server Error)"),
+    (429, True, " (Too Many Requests)"),
+    (404, False, " (Not Found)"),
+    (302, False, " (Found)"),
+    (307, False, " (Temporary Redirect)"),
+    (599, True, ""),
+]
+
+
+@pytest.mark.parametrize(("status", "again", "phrase"), REFUSALS)
+def test_a_refusal_is_named_without_the_address(status: int, again: bool, phrase: str) -> None:
     with receiving(status) as receiver, pytest.raises(WebhookError) as caught:
         post(receiver.address, {})
-    assert (str(caught.value), caught.value.again) == (f"HTTP {status}", again)
+    assert (str(caught.value), caught.value.again) == (f"HTTP {status}{phrase}", again)
     assert len(receiver.got) == 1, "a redirect was followed"
 
 
-@pytest.mark.parametrize("address", ["file:///etc/passwd", "http://127.0.0.1:1/s3cret", "http://[::1/s3cret", "s3cret"])
-def test_an_address_that_is_none_or_nobodys_is_an_error(address: str) -> None:
+NO_SERVER = "its address is not one of a web server"
+NO_SCHEME = "its address begins with neither https:// nor http://"
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("file:///etc/passwd", NO_SCHEME),
+        ("s3cret", NO_SCHEME),
+        ("http://[::1/s3cret", NO_SERVER),
+        ("http:///s3cret", NO_SERVER),
+        ("http://h:s3cret/", NO_SERVER),
+        ("http://h/s3 cret", NO_SERVER),
+        ("http://127.0.0.1:1/s3cret", "Connection refused"),
+    ],
+)
+def test_an_address_that_is_none_or_nobodys_is_an_error(address: str, why: str) -> None:
     with pytest.raises(WebhookError) as caught:
         post(address, {})
-    assert "s3cret" not in str(caught.value)
+    assert str(caught.value) == why
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [(b"", "the connection was closed without an answer"), (b"s3cret\r\n\r\n", "the answer is not HTTP")],
+)
+def test_an_answer_that_is_none_is_named(answer: bytes, why: str) -> None:
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            """Read some, and answer."""
+            self.request.recv(4096)
+            self.request.sendall(answer)
+
+    with TCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(WebhookError, match=why):
+            post(f"http://127.0.0.1:{server.server_address[1]}/", {})
+        thread.join()
+
+
+async def test_an_address_that_is_none_is_named_at_once() -> None:
+    warned, told = list[str | None](), anyio.Event()
+
+    async def warn(text: str | None) -> None:
+        warned.append(text)
+        told.set()
+
+    hook = Webhook("kernels", ChangeFeed(), {}.get, lambda: "s3cret", warn, list)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(hook.run, MAIN)
+        with anyio.fail_after(PATIENCE_S):
+            await told.wait()
+        tasks.cancel_scope.cancel()
+    assert warned == [f"the webhook takes no alerts: {NO_SCHEME}"]
 
 
 @pytest.mark.parametrize("failures", [(), (503,), (503, 503, 503)])
@@ -167,7 +228,9 @@ async def test_what_becomes_worse_is_posted_once(failures: tuple[int, ...], monk
     path, kind, content = receiver.got[-1]
     assert (path, kind) == ("/hooks/s3cret", "application/json")
     assert content["alerts"] == [{"kind": "failed", "unit": NAME, "text": "failed to build"}]
-    assert warned == (["the webhook at 127.0.0.1 took no alerts: HTTP 503"] if len(failures) == 3 else [])
+    assert warned == (
+        ["the webhook at 127.0.0.1 takes no alerts: HTTP 503 (Service Unavailable)"] if len(failures) == 3 else []
+    )
 
 
 def test_what_is_known_when_one_begins_is_no_alert_and_what_is_removed_is_forgotten() -> None:

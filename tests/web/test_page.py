@@ -66,6 +66,38 @@ def test_a_mistake_in_a_template_appears_with_its_place_and_goes(site: Site) -> 
     assert site.client.build("gemm").ok
 
 
+def test_the_browser_shows_what_becomes_worse(site: Site) -> None:
+    """Where its user allows it: what fails, once, and not what failed before."""
+    template = site.root / "templates/gemm_blocked.cpp.j2"
+    text = template.read_text()
+    with site.view("/") as page:
+        alerts = page.get_by_role("button", name="Alerts")
+        page.evaluate("() => { Notification.requestPermission = async () => 'denied' }")
+        alerts.click()
+        expect(page.get_by_text("does not let the page show alerts")).to_be_visible()
+        expect(alerts).to_have_attribute("aria-pressed", "false")
+        page.evaluate(
+            "() => { window.shown = []; window.Notification = class { static permission = 'granted';"
+            " static async requestPermission() { return 'granted' };"
+            " constructor(title, { body }) { shown.push(`${title}: ${body}`) } } }"
+        )
+        alerts.click()
+        expect(alerts).to_have_attribute("aria-pressed", "true")
+        try:
+            template.write_text(text.replace('argument("MPerBlock")', 'argument("MPerBlok")'))
+            page.wait_for_function("shown.length")
+            units = {unit.id for unit in site.client.units() if unit.kernel == "gemm"}
+            assert set(page.evaluate("shown")) <= {f"ckwatch: {unit}: failed to build" for unit in units}
+        finally:
+            template.write_text(text)
+        expect(page.get_by_role("region", name="Messages")).to_have_count(0)
+        page.reload()
+        expect(alerts).to_have_attribute("aria-pressed", "true")
+        alerts.click()
+        expect(alerts).to_have_attribute("aria-pressed", "false")
+    assert site.client.build("gemm").ok
+
+
 def test_a_view_outlives_the_daemon(site: Site) -> None:
     kernel_file = site.root / "gemm.kernel.toml"
     text = kernel_file.read_text()

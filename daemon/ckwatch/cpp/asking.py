@@ -50,14 +50,17 @@ class UnitSource:
         """Return True if it is the current text."""
         return self.input is unit.input and self.generation == unit.input.generation
 
-    def edited(self, path: str, before: str, after: str) -> UnitSource | None:
-        """The source after an edit of a template; None where only a render can tell. Blocks; call from a worker
-        thread."""
-        rendered = self.rendered.edited(path, before, after)
+    def edited(self, path: str, overlays: Mapping[str, str], cursor: Position) -> UnitSource | None:
+        """The source after edits of a template; None where only a render can tell. Blocks; call from a worker
+        thread. Raises CkwatchError."""
+        before, digest = _template_text(path, self.overlays.get(path))
+        after, now = _template_text(path, overlays.get(path))
+        rendered = self.rendered.edited(path, before, after, cursor) if digest == self.read.get(path) else None
         if rendered is None:
             return None
-        read = {**self.read, path: text_digest(after)}
-        return replace(self, rendered=rendered, read=read, digest=text_digest(rendered.text))
+        return replace(
+            self, rendered=rendered, read={**self.read, path: now}, digest=text_digest(rendered.text), overlays=overlays
+        )
 
     def digest_of(self, path: str | None) -> str:
         """Of a file that it was made of, empty for any other; None: of itself."""

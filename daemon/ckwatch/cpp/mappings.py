@@ -13,7 +13,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from difflib import SequenceMatcher
+from io import StringIO
+from itertools import accumulate, pairwise
 from pathlib import PurePath
 from textwrap import shorten
 
@@ -46,8 +48,8 @@ LABEL_LENGTH = 60
 
 _WORD = re.compile(r"\w+")
 
-_DELIMITER = re.compile(r"[{}%#]")
-"""May begin or end something of Jinja's."""
+_OPENING = re.compile(r"\{[{%#]")
+"""Begins something of Jinja's."""
 
 
 class NotForwardedError(CkwatchError):
@@ -132,16 +134,24 @@ class RenderedSource:
             raise NotForwardedError("nothing in the rendered source comes from here")
         raise NotForwardedError(refused.reason)
 
-    def edited(self, path: str, before: str, after: str) -> RenderedSource | None:
-        """Return the expected render where a template was edited within verbatim text of one line; None where only a
-        render can tell.
+    def edited(self, path: str, before: str, after: str, cursor: Position) -> RenderedSource | None:
+        """Return the render with what was edited in a template since, as far as that is verbatim text: what else was
+        edited stays as it was rendered. None where only a render can tell what stands at the line of the cursor.
 
-        It may differ from the render in names that are made of the whole text, and where a template compares a text
-        that it has captured.
+        Where all of it is verbatim text, this is the next render, but for names that are made of the whole text, and
+        where a template compares a text that it has captured.
         """
-        edit = _Edit.between(before, after)
-        if edit is None:
-            return None
+        made = self
+        for ways in reversed(_edits(before, after)):
+            tried = (made._with(path, edit) for edit in ways if edit.is_plain)
+            verbatim = next((each for each in tried if each is not None), None)
+            if verbatim is None and cursor.line in ways[0].lines:
+                return None
+            made = made._without(path, ways[0]) if verbatim is None else verbatim
+        return made
+
+    def _with(self, path: str, edit: _Edit) -> RenderedSource | None:
+        """With an edit that is within verbatim text; None where it is not."""
         text: list[str] = []
         pieces: list[SourcePiece] = []
         copied = shift = 0
@@ -158,12 +168,36 @@ class RenderedSource:
                     copied = old_end
                     shift += edit.growth
                     end += edit.growth
-                reach = Range(edit.moved(reach.start), edit.moved(reach.end))
+                reach = edit.moved(reach)
             pieces.append(replace(piece, start=start, end=end, range=reach))
-        if not text:
-            return None
+        return self._made("".join((*text, self.text[copied:])), pieces) if text else None
+
+    def _without(self, path: str, edit: _Edit) -> RenderedSource:
+        """With the places behind an edit, and nothing at those of the edit."""
+        pieces: list[SourcePiece] = []
+        for piece in self.pieces:
+            reach = piece.range
+            if piece.path != path or not edit.reach.meets(reach):
+                parts = [(piece.start, piece.end, reach, piece.forwards)]
+            elif not piece.verbatim:
+                parts = [(piece.start, piece.end, reach, Forwarding.NOTHING)]
+            else:
+                start = self._offset(piece, max(edit.reach.start, reach.start))
+                end = self._offset(piece, min(edit.reach.end, reach.end))
+                parts = [
+                    (piece.start, start, Range(reach.start, edit.reach.start), piece.forwards),
+                    (start, end, edit.reach, Forwarding.NOTHING),
+                    (end, piece.end, Range(edit.reach.end, reach.end), piece.forwards),
+                ]
+            for start, end, within, forwards in parts:
+                if start < end:
+                    moved = edit.moved(within) if piece.path == path else within
+                    pieces.append(replace(piece, start=start, end=end, range=moved, forwards=forwards))
+        return self._made(self.text, pieces)
+
+    def _made(self, text: str, pieces: list[SourcePiece]) -> RenderedSource:
         made = RenderedSource.__new__(RenderedSource)
-        made._take("".join((*text, self.text[copied:])), pieces)
+        made._take(text, pieces)
         return made
 
     def written_by(self, name: str, value: object) -> list[SourcePiece]:
@@ -261,25 +295,21 @@ class RenderedSource:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """In one line of a template, away from anything of Jinja's: `inserted` takes the place of `removed` in `reach`."""
+    """In a template, `inserted` takes the place of `removed` in `reach`. `lines` are those that it makes, as the edited
+    text counts them. One that `is_plain` neither makes nor breaks anything of Jinja's in verbatim text."""
 
     reach: Range
     removed: str
     inserted: str
+    lines: range
+    is_plain: bool
 
     @classmethod
-    def between(cls, before: str, after: str) -> _Edit | None:
-        """The one edit that leads from one text to the other, if it is such."""
-        start = common_prefix(before, after)
-        common = common_prefix(before[start:][::-1], after[start:][::-1])
-        removed, inserted = before[start : len(before) - common], after[start : len(after) - common]
-        if not start or not common or "\n" in removed + inserted:
-            return None
-        if _DELIMITER.search(before[start - 1] + removed + inserted + after[-common]):
-            return None
-        line = before.count("\n", 0, start)
-        column = start - before.rfind("\n", 0, start) - 1
-        return cls(Range(Position(line, column), Position(line, column + len(removed))), removed, inserted)
+    def at(cls, at: int, removed: str, inserted: str, lines: range, before: str, index: LineIndex) -> _Edit:
+        """At this offset of the text `before`."""
+        end = at + len(removed)
+        around = (before[max(at - 1, 0) : at] + text + before[end : end + 1] for text in (removed, inserted))
+        return cls(index.range(at, end), removed, inserted, lines, not any(map(_OPENING.search, around)))
 
     @property
     def growth(self) -> int:
@@ -290,11 +320,53 @@ class _Edit:
         """Return True if the first and the last character of `reach` stay."""
         return reach.start < self.reach.start and self.reach.end < reach.end
 
-    def moved(self, position: Position) -> Position:
-        """Move a place outside of the edit."""
-        if position.line != self.reach.end.line or position < self.reach.end:
-            return position
-        return Position(position.line, position.column + self.growth)
+    def moved(self, reach: Range) -> Range:
+        """Move a range; text that is inserted beside it stays beside it."""
+        end = reach.end if reach.end <= self.reach.start else self._moved(reach.end)
+        return Range(min(self._moved(reach.start), end), end)
+
+    def _moved(self, position: Position) -> Position:
+        """Move a place; one within what is removed to the beginning."""
+        if position < self.reach.end:
+            return min(position, self.reach.start)
+        end = advance(self.reach.start, self.inserted)
+        column = position.column
+        if position.line == self.reach.end.line:
+            column += end.column - self.reach.end.column
+        return Position(position.line + end.line - self.reach.end.line, column)
+
+
+def _edits(before: str, after: str) -> list[tuple[_Edit, ...]]:
+    """The edits that lead from one text to the other, in their order: what differs in lines that follow one another.
+    Lines that are added are so before a line, or behind the one above it."""
+    old, new = StringIO(before).readlines(), StringIO(after).readlines()
+    starts, lines = [*accumulate(map(len, old), initial=0)], LineIndex(before)
+    made = []
+    for tag, first, last, begin, stop in _differences(old, new):
+        if tag == "equal":
+            continue
+        one, other = "".join(old[first:last]), "".join(new[begin:stop])
+        start = common_prefix(one, other)
+        common = common_prefix(one[start:][::-1], other[start:][::-1])
+        removed, inserted = one[start : len(one) - common], other[start : len(other) - common]
+        at = starts[first] + start
+        found = [(at, inserted)]
+        if not removed and inserted.endswith("\n") and before[at - 1 : at] == "\n":
+            found.append((at - 1, f"\n{inserted[:-1]}"))
+        line = begin + other.count("\n", 0, start)
+        touched = range(line, line + max(inserted.count("\n") + (inserted[-1:] != "\n"), 1))
+        made.append(tuple(_Edit.at(at, removed, text, touched, before, lines) for at, text in found))
+    return made
+
+
+def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
+    """As difflib's opcodes, which take long for many lines: those at the beginning and the end are mostly the same."""
+    shorter = min(len(old), len(new))
+    start = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    end = next((at for at in range(shorter - start) if old[-1 - at] != new[-1 - at]), shorter - start)
+    matcher = SequenceMatcher(None, old[start : len(old) - end], new[start : len(new) - end], autojunk=False)
+    for tag, first, last, begin, stop in matcher.get_opcodes():
+        yield tag, start + first, start + last, start + begin, start + stop
 
 
 def _holds_character(reach: Range, position: Position, *, before: bool) -> bool:

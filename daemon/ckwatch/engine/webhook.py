@@ -10,7 +10,8 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from http.client import HTTPException
+from http import HTTPStatus
+from http.client import HTTPException, RemoteDisconnected
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -35,6 +36,13 @@ MOST_ALERTS = 20
 """Of one post; it says how many more there are."""
 
 TOPICS_AT_ONCE = 1000
+
+_REASONS: Mapping[type[BaseException], str] = {
+    TimeoutError: f"no answer within {TIMEOUT_S:.0f} s",
+    RemoteDisconnected: "the connection was closed without an answer",
+    HTTPException: "the answer is not HTTP",
+}
+"""Words for errors that have none of their own, or some that hold the address."""
 
 
 class WebhookError(Exception):
@@ -63,8 +71,7 @@ def message(workspace: str, found: Sequence[Alert]) -> dict[str, Any]:
 
 def post(address: str, content: Mapping[str, Any]) -> None:
     """Post JSON. Blocks; raises WebhookError, whose text does not hold the address."""
-    if not address.startswith(("https://", "http://")):
-        raise WebhookError("its address begins with neither https:// nor http://", again=False)
+    require_address(address)
     headers = {"Content-Type": "application/json", "User-Agent": "ckwatch"}
     try:
         request = Request(address, json.dumps(content).encode(), headers)  # noqa: S310  # see above
@@ -72,12 +79,27 @@ def post(address: str, content: Mapping[str, Any]) -> None:
             return
     except HTTPError as error:
         with error:
-            raise WebhookError(f"HTTP {error.code}", again=error.code == 429 or error.code >= 500) from None
+            again = error.code == HTTPStatus.TOO_MANY_REQUESTS or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+            known = {status.value: f" ({status.phrase})" for status in HTTPStatus}
+            raise WebhookError(f"HTTP {error.code}{known.get(error.code, '')}", again=again) from None
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise WebhookError(getattr(reason, "strerror", None) or type(reason).__name__, again=True) from None
+        words = (words for kind, words in _REASONS.items() if isinstance(reason, kind))
+        why = getattr(reason, "strerror", None) or next(words, type(reason).__name__)
+        raise WebhookError(why, again=True) from None
+
+
+def require_address(address: str) -> None:
+    """Raise WebhookError for what is no address of a web server."""
+    if not address.startswith(("https://", "http://")):
+        raise WebhookError("its address begins with neither https:// nor http://", again=False)
+    try:
+        parts = urlsplit(address)
+        is_address = bool(parts.hostname) and parts.port != 0 and address.isprintable() and " " not in address
     except ValueError:
-        raise WebhookError("not an address", again=False) from None
+        is_address = False
+    if not is_address:
+        raise WebhookError("its address is not one of a web server", again=False)
 
 
 class Webhook:
@@ -107,8 +129,12 @@ class Webhook:
     async def run(self, scope: str) -> None:
         """Post what becomes worse after this call, until cancelled."""
         seq = self._feed.seq
-        if self._address():
+        if address := self._address():
             self.look(())
+            try:
+                require_address(address)
+            except WebhookError as error:
+                await self._fail(address, error)
         while True:
             await self._feed.wait(seq)
             await anyio.sleep(ALERTS.seconds)
@@ -139,7 +165,6 @@ class Webhook:
         return found
 
     async def _post(self, address: str, content: Mapping[str, Any]) -> None:
-        host = _host(address)
         for left in reversed(range(TRIES)):
             try:
                 await to_thread.run_sync(post, address, content, abandon_on_cancel=True)
@@ -147,17 +172,22 @@ class Webhook:
                 if error.again and left:
                     await anyio.sleep(WEBHOOK_RETRY.seconds)
                     continue
-                log.warning("the webhook at %s took no alerts: %s", host, error)
-                await self._warn(f"the webhook at {host} took no alerts: {error}")
-                self._warned = True
+                await self._fail(address, error)
                 return
             if self._warned:
                 await self._warn(None)
                 self._warned = False
             return
 
+    async def _fail(self, address: str, error: WebhookError) -> None:
+        text = f"the webhook{_host(address)} takes no alerts: {error}"
+        log.warning("%s", text)
+        await self._warn(text)
+        self._warned = True
+
 
 def _host(address: str) -> str:
     with suppress(ValueError):
-        return urlsplit(address).hostname or "its address"
-    return "its address"
+        if host := urlsplit(address).hostname:
+            return f" at {host}"
+    return ""

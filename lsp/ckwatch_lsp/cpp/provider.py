@@ -12,7 +12,7 @@ import anyio
 from anyio import to_thread
 from lsprotocol import types
 
-from ckwatch.model.delays import CODE_ACTIONS, CPP_ALONE, CPP_BESIDE, CPP_COMPLETION, CPP_USES, Delay
+from ckwatch.model.delays import CODE_ACTIONS, CPP_ALONE, CPP_BESIDE, CPP_COMPARED, CPP_COMPLETION, CPP_USES, Delay
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.cpp import RENDERED, CppQuestion
@@ -28,7 +28,8 @@ from ckwatch_lsp.cpp.conversion import (
 )
 from ckwatch_lsp.cpp.headers import Headers
 from ckwatch_lsp.cpp.kept import KeptPieces
-from ckwatch_lsp.cpp.questions import Asked, CppFound, CppQuestions, problem_of
+from ckwatch_lsp.cpp.questions import Asked, CppFound, CppQuestions, NotYetError, problem_of
+from ckwatch_lsp.protocol.server import sentence_of
 from ckwatch_lsp.protocol.text_parts import TOKEN_MODIFIERS, SemanticToken
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
@@ -99,9 +100,13 @@ class CppProvider(LanguageProvider):
         """Type, value and documentation, and where they differ in other instances."""
         if await self._is_beside_cpp(document, position, writing=False):
             return None
-        found = await self._patiently(self.questions.ask(document, "hover", position))
+        found = late = None
+        try:
+            found = await self._asked_for(document, self.questions.ask(document, "hover", position), CPP_ALONE)
+        except NotYetError as error:
+            late = HoverText(sentence_of(error))
         if found is None or found.result is None:
-            return None
+            return late
         several = document.kind is DocumentKind.TEMPLATE and len(self._active.units(document)) != 1
         hover = await self._compared(document, position, found) if several else found.result
         about = found.text.range(hover["range"]) if "range" in hover else None
@@ -114,7 +119,7 @@ class CppProvider(LanguageProvider):
         next hover there."""
         asked = self.questions.ask(document, "hover", position, others=True, patience_s=CPP_BESIDE.seconds)
         try:
-            compared = await self._patiently(asked, 2 * CPP_BESIDE.seconds)
+            compared = await self._patiently(asked, CPP_COMPARED)
         except CkwatchError:
             compared = None
         return found.result if compared is None or compared.result is None else compared.result
@@ -133,7 +138,7 @@ class CppProvider(LanguageProvider):
         self, document: TextDocument, position: Position, *, declaration: bool
     ) -> Sequence[types.Location]:
         """In the unit's text and what it includes."""
-        return await self._places(document, position, "references", CPP_USES, declaration=declaration)
+        return await self._places(document, position, "references", declaration=declaration)
 
     async def highlights(self, document: TextDocument, position: Position) -> Sequence[types.DocumentHighlight]:
         """Its other places in the document."""
@@ -177,7 +182,7 @@ class CppProvider(LanguageProvider):
         """The name. Raises RefusedError where it cannot be changed."""
         if not await self._renames(document, position):
             return None
-        found = await self.questions.ask_now(document, "prepare-rename", position, CPP_ALONE)
+        found = await self.questions.ask_now(document, "prepare-rename", position, CPP_USES)
         if found is None or found.result is None:
             raise problem_of(found) or RefusedError("there is no name here")
         return found.text.range(found.result["range"]), found.result["placeholder"]
@@ -206,9 +211,8 @@ class CppProvider(LanguageProvider):
             return ()
         if await self._is_beside_cpp(document, within.start):
             return ()
-        found = await self._patiently(
-            self.questions.ask(document, "actions", within.start, end=within.end), CODE_ACTIONS.seconds
-        )
+        asked = self.questions.ask(document, "actions", within.start, end=within.end)
+        found = await self._patiently(asked, CODE_ACTIONS)
         made = []
         for action in await self._shown(found, document, list[types.CodeAction]) or ():
             quick = str(action.kind).startswith(types.CodeActionKind.QuickFix.value)
@@ -223,7 +227,7 @@ class CppProvider(LanguageProvider):
         """The function at a place, outside of Jinja's tags."""
         if await self._is_beside_cpp(document, position):
             return ()
-        found = await self._patiently(self.questions.ask(document, "prepare-calls", position))
+        found = await self._asked_for(document, self.questions.ask(document, "prepare-calls", position))
         return await self._shown(found, document, list[types.CallHierarchyItem]) or ()
 
     async def _calls(
@@ -253,12 +257,12 @@ class CppProvider(LanguageProvider):
         return await self.questions.about(document) is not None
 
     async def _places(
-        self, document: TextDocument, position: Position, question: CppQuestion, limit: Delay = CPP_ALONE, **more: Any
+        self, document: TextDocument, position: Position, question: CppQuestion, **more: Any
     ) -> list[types.Location]:
         """Return places in templates, headers, or the rendered source."""
         if await self._is_beside_cpp(document, position, writing=False):
             return []
-        found = await self._patiently(self.questions.ask(document, question, position, **more), limit.seconds)
+        found = await self._asked_for(document, self.questions.ask(document, question, position, **more))
         return await self._shown(found, document, list[types.Location]) or []
 
     definition = partialmethod(_places, question="definition")
@@ -313,12 +317,18 @@ class CppProvider(LanguageProvider):
             return False
         return writing or not template.text.startswith("{{", tag.start)
 
-    async def _patiently(
-        self, asked: Awaitable[CppFound | None], limit_s: float = CPP_ALONE.seconds
-    ) -> CppFound | None:
-        with anyio.move_on_after(limit_s):
+    async def _patiently(self, asked: Awaitable[CppFound | None], limit: Delay | None = None) -> CppFound | None:
+        with anyio.move_on_after((limit or CPP_ALONE).seconds):
             return await asked
         return None
+
+    async def _asked_for(
+        self, document: TextDocument, asked: Awaitable[CppFound | None], limit: Delay | None = None
+    ) -> CppFound | None:
+        """The same for what a user waits for. Raises NotYetError, which says what clangd does."""
+        with anyio.move_on_after((limit or CPP_USES).seconds):
+            return await asked
+        raise await self.questions.not_yet(document)
 
 
 def _may_be_in_tag(document: TextDocument, position: Position) -> bool:

@@ -105,6 +105,10 @@ class CppFound:
         return self.answer.result
 
 
+class NotYetError(RefusedError):
+    """An answer is not there soon enough."""
+
+
 class CppQuestions:
     """Nothing is asked that cannot be answered: without a unit, in the first lines of an old text, of a text that the
     daemon does not have."""
@@ -166,10 +170,14 @@ class CppQuestions:
             raise
         except CkwatchError as error:
             raise RefusedError(error.message, error.hint) from None
+        raise await self.not_yet(document)
+
+    async def not_yet(self, document: TextDocument) -> NotYetError:
+        """Say that there is no answer, and what clangd does."""
         about = await self.about(document)
         why = "" if about is None else self._readiness.reason(about.folder)
-        raise RefusedError(
-            "there is no answer about the C++ yet" + (f": {why}" if why else ""), "Try again in a moment."
+        return NotYetError(
+            "There is no answer about the C++ yet" + (f": {why}" if why else ""), "Try again in a moment."
         )
 
     async def ask_about_call(self, folder: WorkspaceFolder, question: CppQuestion, call: Any) -> CppAnswer:

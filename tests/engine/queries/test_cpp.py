@@ -212,6 +212,25 @@ async def test_a_completion_does_not_wait_for_the_render(bench: CppBench) -> Non
         assert bench.texts[-1] != known.replace("width", "widths")
 
 
+async def test_a_completion_is_answered_from_the_last_good_render(bench: CppBench) -> None:
+    """Of the file on disk, which the client's own text came after; a place beside what is broken has no answer."""
+    broken = TEXT.replace("// note\n", "// note\n{{ nothing.at.all }}\nint other;\n")
+    async with bench.asked() as daemon, following(daemon, "vim"):
+        await hover(daemon, bench.template, 0, 5)
+        [known] = bench.texts
+        await daemon.requests.overlay("vim", bench.template, broken)
+        while not (refused := await hover(daemon, bench.template, 0, 5, client="vim")).reason:
+            pass
+        assert refused.reason.startswith("the template has errors: ")
+        assert refused.digest == ""
+        asked = request("completion", bench.template, 0, 7, client="vim")
+        answer = await daemon.cpp.ask(asked)
+        assert (answer.ready, answer.digest) == (True, hashlib.sha256(broken.encode()).hexdigest())
+        assert bench.texts[-1] == known
+        beside = await daemon.cpp.ask(request("completion", bench.template, 3, 7, client="vim"))
+        assert beside.reason == refused.reason
+
+
 async def test_a_change_on_disk(bench: CppBench) -> None:
     async with bench.asked() as daemon:
         await hover(daemon, bench.template, 0, 5)

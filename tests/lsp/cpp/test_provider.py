@@ -10,7 +10,7 @@ import anyio
 import pytest
 from lsprotocol import types
 
-from ckwatch.model.delays import CPP_AGAIN, CPP_COMPLETION
+from ckwatch.model.delays import CPP_AGAIN, CPP_ALONE, CPP_COMPLETION
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position
 from ckwatch.wire.cpp import CppAnswer
@@ -445,6 +445,23 @@ async def test_who_wants_a_new_name_is_told_that_clangd_is_not_ready() -> None:
         with pytest.raises(RefusedError, match=r"no answer about the C\+\+ yet") as refused:
             await cpp.questions.ask_now(document, "rename", Position(8, 4), CPP_AGAIN, name="other")
         assert refused.value.hint == "Try again in a moment."
+
+
+async def test_who_waits_for_clangd_is_told_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = "clangd reads the text and its headers"
+    monkeypatch.setattr("ckwatch_lsp.cpp.provider.CPP_ALONE", CPP_ALONE._replace(seconds=1.0))
+    monkeypatch.setattr("ckwatch_lsp.cpp.provider.CPP_USES", CPP_ALONE._replace(seconds=1.0))
+    async with desk() as made:
+        uri = made.open(NAME, TEMPLATE)
+        made.cpp.waits = anyio.Event()
+        for _ in range(2):
+            made.cpp.reasons.put_nowait(reads)
+        said = f"There is no answer about the C++ yet: {reads}. Try again in a moment."
+        while (shown := (await made.at(HOVER, uri, "value")).contents.value) != said:
+            assert shown == "There is no answer about the C++ yet. Try again in a moment."
+        with pytest.raises(RequestFailedError, match="no answer about the C"):
+            await made.at("textDocument/definition", uri, "value")
+        assert await made.at("textDocument/documentHighlight", uri, "value") is None
 
 
 async def test_a_question_waits_until_it_is_known_what_is_made_of_a_template() -> None:

@@ -204,11 +204,18 @@ class RenderHandler:
         view = state.views[unit.key.scope]
         return await self.outcome(unit.key, unit.unit, dict(view.overlays), view.options)
 
+    def known(self, unit: UnitState) -> RenderOutcome | None:
+        """The render of a unit as its view has it now, if that is over, without errors, and kept."""
+        facts, kept = unit.render.facts, self.text_cache.get(unit.key, unit.input.generation)
+        if kept is None or facts is None or unit.phase in (Phase.WAITING, Phase.RENDERING):
+            return None
+        return RenderOutcome(kept, facts.diagnostics, facts.reads, facts.missed, headers=facts.headers)
+
     async def awaited(self, state: State, unit: UnitState) -> RenderOutcome:
         """The render of a unit as its view has it now, before other renders and without any checks: a person waits."""
-        facts, kept = unit.render.facts, self.text_cache.get(unit.key, unit.input.generation)
-        if kept is not None and facts is not None and unit.phase not in (Phase.WAITING, Phase.RENDERING):
-            return RenderOutcome(kept, facts.diagnostics, facts.reads, facts.missed, headers=facts.headers)
+        known = self.known(unit)
+        if known is not None:
+            return known
         overlays = dict(state.views[unit.key.scope].overlays)
         workspace = self._view_loader.workspace(unit.key.scope)
         return await self.unchecked(workspace, unit.unit, overlays, RenderPriority.LOOKED_AT)

@@ -135,7 +135,7 @@ class CppQueries:
                 return await self._answer_from(await self._source(unit), request, unit, asking)
             except NotForwardedError as refused:
                 kept = self._sources.get(unit.key)
-                digest = "" if kept is None else kept.digest_of(request.path)
+                digest = kept.digest_of(request.path) if kept is not None and kept.is_of(unit) else ""
                 return CppAnswer(unit=unit.key.unit, digest=digest, reason=refused.message)
             except OvertakenError:
                 continue
@@ -311,18 +311,15 @@ class CppQueries:
         return made
 
     async def _typed_source(self, request: CppRequest, unit: UnitState) -> UnitSource | None:
-        """The render after what was typed, so that nobody who types waits for it; None where only the render can tell,
-        or has come."""
-        path, kept = request.path, self._sources.get(unit.key)
-        if request.question not in TYPED or path is None or kept is None or kept.unit != unit.unit:
+        """The last good render with what was typed since, so that nobody who types waits for the next one, or has no
+        answer while the template has errors; None where only the render can tell, or has come."""
+        place, kept = request.start, self._sources.get(unit.key) or self._sources.get(UnitKey(MAIN, unit.key.unit))
+        if request.question not in TYPED or request.path is None or place is None or kept is None:
             return None
-        overlays = self._loop.state.views[unit.key.scope].overlays
-        before, after = kept.overlays.get(path), overlays.get(path)
-        if kept.is_of(unit) or before is None or after is None:
+        if kept.is_of(unit) or kept.unit != unit.unit or self._renders.known(unit) is not None:
             return None
-        if {**kept.overlays, path: after} != overlays:
-            return None
-        return await to_thread.run_sync(kept.edited, path, before, after)
+        cursor = Position(place.line, place.character)
+        return await to_thread.run_sync(kept.edited, request.path, self._overlays(unit), cursor)
 
 
 def _element_types(unit: Unit) -> tuple[str, ...]:
