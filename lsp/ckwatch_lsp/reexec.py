@@ -134,10 +134,13 @@ async def replay(server: CkwatchServer, session: Session, state: HandedOverState
 
 
 def read_state(descriptor: int) -> HandedOverState:
-    """Read the previous version's state."""
-    with os.fdopen(descriptor, "rb") as file:
-        file.seek(0)
-        return HandedOverState(**json.load(file))
+    """Read the previous version's state. Raises CkwatchError."""
+    try:
+        with os.fdopen(descriptor, "rb") as file:
+            file.seek(0)
+            return HandedOverState(**json.load(file))
+    except (OSError, ValueError, TypeError):
+        raise CkwatchError(f"{RESUME} {descriptor} has no state of a language server", "leave it out") from None
 
 
 def reexec(state: HandedOverState) -> NoReturn:

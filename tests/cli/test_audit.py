@@ -100,7 +100,9 @@ def test_many_findings_of_a_kind_are_counted(table: Path, capsys: Capture) -> No
         (["."], "is a directory"),
         (["t.csv", "--registry", "empty"], "empty is no checkout of AITER: it has no csrc"),
         (["t.csv", "--part", "MI9000"], "no part is called 'MI9000'"),
+        (["t.csv", "--part", "gfx942:0"], "no part is called 'gfx942:0'"),
         (["t.csv", "--sample", "3"], "--sample says how many rows to build, and none is built"),
+        (["t.csv", "--seed", "3"], "--seed says which rows to build, and none is built"),
     ],
 )
 def test_mistakes(words: list[str], problem: str, table: Path, tmp_path: Path, capsys: Capture) -> None:

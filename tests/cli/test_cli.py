@@ -96,12 +96,41 @@ def test_usage_errors(workspace: Path, capsys: pytest.CaptureFixture[str], argum
     assert "Traceback" not in captured.err
 
 
-@pytest.mark.parametrize("arguments", [[], ["biuld"], ["build", "--job", "3"], ["build", "--jobs", "0"]])
-def test_the_parser_refuses_what_it_does_not_know(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+EMPTY = "the value is empty; is a variable of the shell not set?"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: COMMAND"),
+        (["biuld"], "did you mean 'build'?"),
+        (["build", "--job", "3"], "there is no option --job"),
+        (["build", "--jobs", "0"], "there is no option --jobs"),
+        (["build", ""], EMPTY),
+        (["build", "gemm", "--out="], EMPTY),
+        (["upgrade", "--to", ""], EMPTY),
+        (["rank", "gemm", "--part", ""], EMPTY),
+        (["import", "timings", ""], EMPTY),
+        (["bench", "--device", "gpu0"], "'gpu0' is not a device: write hip:0"),
+        (["profile", "gemm", "--device", "hip:\u0663"], "is not a device"),
+        (["rank", "gemm", "--shape", "a", "--shape", "b"], "--shape: is given twice, and takes one value"),
+        (["history", "gemm", "--shape", "a", "--shape", "a"], "--shape: is given twice, and takes one value"),
+    ],
+)
+def test_the_parser_refuses_what_it_does_not_know(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
-    assert "ckwatch" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
+
+
+def test_a_code_is_explained_or_another_one_is_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "rule/m-per-blok"]) == 2
+    assert "did you mean 'rule/m-per-block'?" in capsys.readouterr().err
+    assert main(["explain", "rule/m-per-block", "--time"]) == 2
+    assert "--time, --trace and --arch are for a unit" in capsys.readouterr().err
 
 
 def test_a_word_for_a_kernel_with_mistakes_shows_the_mistakes(

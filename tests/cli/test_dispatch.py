@@ -33,6 +33,19 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--by", "measured", "--part", "MI300X"], "--part is for predicted times"),
+        (["--device", "cpu"], "--device is for measured times"),
+        (["--top", "3"], "--top chooses among the shapes of a log"),
+    ],
+)
+def test_no_option_is_ignored(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dispatch", "gemm", *arguments], connected=connecting_to(TimingClient(EXAMPLES))) == 2
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 def test_the_header_and_the_module_choose_alike_on_shapes_that_were_not_seen(written: Path) -> None:
     calls = [*SEEN, *UNSEEN]

@@ -396,10 +396,10 @@ class FakeClient:
         self.asked.append(("calibration",))
         return self.calibrated
 
-    async def predicted(self, kernel: str, shape: str, *, arch: str | None, part: str) -> PredictedRanking:
+    async def predicted(self, kernel: str, shape: str | None, *, arch: str | None, part: str) -> PredictedRanking:
         self.asked.append(("predicted", kernel, shape, arch, part))
         return PredictedRanking(
-            kernel=kernel, shape=shape, arch="gfx942", part="MI300X", cache="cold", rows=(), measured_us={}
+            kernel=kernel, shape=shape or "first", arch="gfx942", part="MI300X", cache="cold", rows=(), measured_us={}
         )
 
 
@@ -436,9 +436,14 @@ def test_a_ranking_names_part_and_shape(client: FakeClient, capsys: pytest.Captu
     assert "predicted for MI300X" in capsys.readouterr().out
 
 
-def test_a_ranking_needs_a_shape(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
-    assert client.run("rank", "gemm") == 2
-    assert "--shape" in capsys.readouterr().err
+def test_without_a_shape_the_daemon_takes_the_first(client: FakeClient) -> None:
+    assert client.run("rank", "gemm") == 0
+    assert client.asked == [("sync",), ("predicted", "gemm", None, None, "")]
+
+
+def test_a_kernel_of_a_file_is_not_one_of_the_workspace(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
+    assert client.run("rank", "gemm", "--kernel", "other") == 2
+    assert "--kernel is for a file with code objects" in capsys.readouterr().err
 
 
 def test_the_instructions_with_the_main_loop_open(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,6 +48,9 @@ def workspace(small: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (["k"], "patterns choose what --export writes", "can filter them"),
         (["--traces"], "--traces goes with --export", "Trace the compile"),
+        (["--export", "out", "--share"], "--share is for the page", "leave one out"),
+        (["--export", "out", "--port", "8000"], "--port is for the page", "leave one out"),
+        (["--export", "out", "--allow-changes"], "--allow-changes is for the page", "leave one out"),
     ],
 )
 def test_options_that_do_not_go_together(arguments: list[str], message: str, hint: str, capsys: Capture) -> None:

@@ -137,6 +137,7 @@ def test_samples_in_json_say_their_kernel_and_address() -> None:
         (b'{"rocprofiler-sdk-tool": [{}]}', "it has no samples"),
         (b"a,b\n1,2\n", "it has no column Instruction"),
         (b"", "it has no column Instruction"),
+        (b"x" * 200_000, "it is no CSV: field larger than field limit"),
     ],
 )
 def test_what_is_no_profile_is_said(content: bytes, why: str) -> None:

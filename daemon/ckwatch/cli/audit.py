@@ -86,16 +86,16 @@ def run(options: argparse.Namespace) -> int:
     part = None
     if options.part is not None and (part := known_part(options.part)) is None:
         raise CkwatchError(f"no part is called '{options.part[:40]}'", "name one as MI300X, or as gfx942:304")
-    if options.sample is not None and not (options.build or options.verify):
-        raise CkwatchError("--sample says how many rows to build, and none is built", "add --build or --verify")
     builds = options.build or options.verify
+    for name, what in (("sample", "how many"), ("seed", "which")):
+        if getattr(options, name) is not None and not builds:
+            raise CkwatchError(f"--{name} says {what} rows to build, and none is built", "add --build or --verify")
     registries = _Registries(options.registry)
     predicted = RowPredictions().time_us if options.advice else None
-    audit = TableAudit(part, (options.sample or 5) if builds else 0, options.seed, predicted)
+    audit = TableAudit(part, (options.sample or 5) if builds else 0, options.seed or 0, predicted)
     output = Output(options, working_folder())
     tables, roots = [], []
-    for file in options.files:
-        path = Path(os.path.abspath(file))  # noqa: PTH100  # links stay
+    for path in dict.fromkeys(Path(os.path.abspath(file)) for file in options.files):  # noqa: PTH100  # links stay
         registry, root = registries.of(path)
         tables.append(audit.table(str(path), _content(path), registry))
         roots.append(root)

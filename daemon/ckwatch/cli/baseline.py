@@ -63,9 +63,9 @@ async def remove(options: argparse.Namespace) -> int:
 
 def _checked(name: str) -> str:
     """The name, if it cannot be mistaken for something else. Raises CkwatchError."""
-    if not name or name != name.strip() or ":" in name or not name.isprintable() or len(name) > NAME_LENGTH_LIMIT:
+    if not name or name != name.strip() or {*":/"} & {*name} or not name.isprintable() or len(name) > NAME_LENGTH_LIMIT:
         raise CkwatchError(
             f"'{name.encode('utf-8', 'replace').decode()}' is not a valid baseline name",
-            f"use 1 to {NAME_LENGTH_LIMIT} printable characters, no colon, and no blanks at the ends",
+            f"use 1 to {NAME_LENGTH_LIMIT} printable characters, no colon or slash, and no blanks at the ends",
         )
     return name

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from ckwatch.model.documentation import explanation, page_of, page_url
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.unit_patterns import nearest_name
 from ckwatch.system.documentation_files import read_page
 
 
@@ -19,7 +22,11 @@ def documented(code: str) -> str:
         return found
     url = page_url(code)
     if url is None or code.startswith("rule/"):
-        hint = "docs/rules.md has all rules" if code.startswith("rule/") else "a compiler's codes (clang/…) have none"
+        hint = "a compiler's codes (clang/…) have none"
+        if code.startswith("rule/"):
+            rules = re.findall(r"^#+ `(.+)`$", page_text("rules") or "", re.MULTILINE)
+            near = nearest_name(rules, code.removeprefix("rule/"))
+            hint = f"did you mean 'rule/{near}'?" if near else "docs/rules.md has all rules"
         raise CkwatchError(f"no page explains '{code[:80]}'", hint)
     return url
 

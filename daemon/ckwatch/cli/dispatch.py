@@ -31,6 +31,7 @@ from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.shapes import find_shape
 
 ENDINGS = (".hpp", ".h", ".py")
+MOST_SHAPES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,14 @@ async def run(options: argparse.Namespace) -> int:
     for path in (options.aiter, options.hipblaslt):
         if path is not None:
             check_target(path, ".csv")
+    measured_by = options.by == "measured"
+    for wrong, why in (
+        (options.part and measured_by, "--part is for predicted times: leave out --by measured, or name a --device"),
+        (options.device is not None and not measured_by, "--device is for measured times: add --by measured"),
+        (options.top is not None and not options.shapes, "--top chooses among the shapes of a log: add --shapes"),
+    ):
+        if wrong:
+            raise CkwatchError(*why.split(": ", 1))
     output = Output(options)
     async with asking(options) as client:
         kernel = await to_thread.run_sync(_kernel, client.root, options.kernel)
@@ -79,8 +88,8 @@ async def run(options: argparse.Namespace) -> int:
         arch = options.of_arch or one_arch(kernel.name, kernel.archs)
         if arch not in kernel.archs:
             raise CkwatchError(f"'{kernel.name}' is not compiled for {arch}", f"it is for {', '.join(kernel.archs)}")
-        shapes, weights = await to_thread.run_sync(_shapes, kernel, options.shapes, options.top)
-        if options.by == "measured":
+        shapes, weights = await to_thread.run_sync(_shapes, kernel, options.shapes, options.top or MOST_SHAPES)
+        if measured_by:
             rows = await client.best(kernel.name)
             own = times_of(rows, arch, list(shapes), options.device)
             measured = {shape: {name: one.median_us for name, one in found.items()} for shape, found in own.items()}

@@ -17,6 +17,7 @@ from ckwatch.cli.render import shell_line
 from ckwatch.cli.session import asking, one_unit
 from ckwatch.compile.timetrace.summary import BACK_END, FRONT_END, TemplateCost
 from ckwatch.model.amounts import clock, duration
+from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.state import OutcomeName, Phase
 
 if TYPE_CHECKING:
@@ -112,6 +113,10 @@ class ExplainedState:
 async def run(options: argparse.Namespace) -> int:
     """Print the story of one unit, or where its compile time goes, or what a code means; 1 when the unit has errors."""
     if is_code(options.unit):
+        if options.time or options.trace or options.arch:
+            raise CkwatchError(
+                "--time, --trace and --arch are for a unit", f"'{options.unit[:80]}' is a diagnostic's code"
+            )
         output = Output(options)
         text = await to_thread.run_sync(documented, options.unit)
         if output.json:

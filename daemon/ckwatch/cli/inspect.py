@@ -353,8 +353,8 @@ async def rank(options: argparse.Namespace) -> int:
         return await rank_files(paths, options)
     if paths or len(options.kernels) > 1:
         raise CkwatchError("rank takes one KERNEL, or files with code objects", "`ckwatch rank a.hsaco b.hsaco`")
-    if options.shape is None:
-        raise CkwatchError("no shape is given", "`ckwatch rank KERNEL --shape SHAPE`")
+    if options.kernel is not None:
+        raise CkwatchError("--kernel is for a file with code objects", "`ckwatch rank FILE --kernel NAME`")
     (kernel,) = options.kernels
     async with asking(options) as client:
         await client.sync()

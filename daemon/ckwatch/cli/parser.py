@@ -21,6 +21,7 @@ from ckwatch.cli.ci.formats import FORMATS
 from ckwatch.cli.completion import names
 from ckwatch.cli.reports import FORMATS as OTHER_PROGRAMS
 from ckwatch.model.emulated_archs import EMULATED_ARCHS
+from ckwatch.model.targets import DEVICE
 from ckwatch.model.verification import INSTRUCTION_LIMIT
 from ckwatch.model.version import __version__
 
@@ -162,6 +163,23 @@ def seconds(text: str) -> float:
     return value
 
 
+def device(text: str) -> str:
+    """A device, such as `hip:0`."""
+    if re.fullmatch(DEVICE, text, re.ASCII) is None:
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a device: write hip:0, cuda:0, cpu or HOST/hip:0")
+    return text
+
+
+class Once(argparse.Action):
+    """Stores a value, and refuses a second one, where another command takes several."""
+
+    def __call__(self, _: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *__: Any) -> None:
+        """Store the value."""
+        if getattr(namespace, self.dest) is not None:
+            raise argparse.ArgumentError(self, "is given twice, and takes one value")
+        setattr(namespace, self.dest, values)
+
+
 def reports(formats: Iterable[str], **settings: Any) -> Option:
     """Reports in these formats, each `FORMAT` or `FORMAT=FILE`."""
 
@@ -210,7 +228,7 @@ DAEMON = (flag("--no-daemon", "work in this process, without the daemon"), TRUST
 ASKING = (JSON, *DAEMON)
 JSON_LINES = flag("--json", "print one JSON object per line")
 BUILD = (flag("--details", "print all notes and the compiler's own output"), ARCHS, *DAEMON)
-ON_SHAPE = value("--shape", "SHAPE", f"only on this shape: {SHAPE}")
+ON_SHAPE = value("--shape", "SHAPE", f"only on this shape: {SHAPE}", action=Once)
 PLOT = value("--plot", "FILE", "write a plot to FILE.svg or FILE.png", type=Path)
 OF_ARCH = value("--arch", "ARCH", "an arch it is compiled for (default: the first)", dest="of_arch")
 FILE_ARCH = value("--arch", "ARCH", "of a FILE: only its code for ARCH", dest="of_arch")
@@ -314,7 +332,12 @@ IMPORTS = (
             nargs="+",
         ),
         named("units", "--unit", "UNIT", "whose kernel it is: lines of its text are shown at its template, and kept"),
-        value("--shape", "SHAPE", "with --unit, the shape whose counts stand beside counters (default: the first)"),
+        value(
+            "--shape",
+            "SHAPE",
+            "with --unit, the shape whose counts stand beside counters (default: the first)",
+            action=Once,
+        ),
         value("--top", "N", "list the first N lines", default=20, type=positive),
         *ASKING,
         runs="imports.profile:run",
@@ -414,7 +437,7 @@ BUILDING = (
         "Build kernels and time them on a device",
         PATTERNS,
         several("--shape", "SHAPE", f"time this shape: {SHAPE}; may be repeated"),
-        value("--device", "DEVICE", "hip:N, cuda:N, cpu, a PCI address, HOST/hip:N, or auto"),
+        value("--device", "DEVICE", "hip:N, cuda:N, cpu, a PCI address, HOST/hip:N, or auto", type=device),
         flag("--devices", "only list the devices"),
         flag("--force", "time units again that have a timing"),
         flag(
@@ -455,7 +478,7 @@ BUILDING = (
         value("--against-args", "FILE", "the same of the other file (default: that of --args)", type=Path),
         FILE_ARCH,
         flag("--right-only", "do not ask whether it is faster"),
-        value("--device", "DEVICE", "time both on DEVICE (default: one of their arch, if there is one)"),
+        value("--device", "DEVICE", "time both on DEVICE (default: one of their arch, if there is one)", type=device),
         value("--seed", "N", "draw what an earlier run has drawn (default: another each time)", type=whole),
         flag("--details", "print all there is on each reason"),
         *ASKING,
@@ -505,7 +528,10 @@ BUILDING = (
         flag("--no-bench", "time nothing, also where there is a device"),
         value("--page", "DIR", "also write the views of `ckwatch web --export` into DIR", type=Path),
         value(
-            "--device", "DEVICE", "time on DEVICE, and exit with 2 where it is not there (default: `[bench] device`)"
+            "--device",
+            "DEVICE",
+            "time on DEVICE, and exit with 2 where it is not there (default: `[bench] device`)",
+            type=device,
         ),
         ARCHS,
         TRUSTED,
@@ -584,7 +610,7 @@ BUILDING = (
         value("--device", "DEVICE", "with --by measured: by timings on this device, by name or PCI address"),
         OF_ARCH,
         value("--tolerance", "PART", "of the best time, that is given away (default: 0.02)", type=part, default=0.02),
-        value("--top", "N", "only the N shapes that are called most (default: 1000)", type=positive, default=1000),
+        value("--top", "N", "only the N shapes that are called most (default: 1000)", type=positive),
         several("--out", "FILE", "write a C++ header (.hpp, .h) or a Python module (.py); may be repeated", type=Path),
         value("--aiter", "FILE", "write the choices as AITER's tuned CSV", type=Path),
         value("--hipblaslt", "FILE", "write them as CSV with the columns of hipblaslt-bench", type=Path),
@@ -689,7 +715,7 @@ LOOKING = (
             flag("--verify", "compile a sample, and compare it with a reference at its shapes, on an emulator"),
         ),
         value("--sample", "N", "how many rows to build (default: 5)", type=positive),
-        value("--seed", "N", "which ones (default: 0)", type=whole, default=0),
+        value("--seed", "N", "which ones (default: 0)", type=whole),
         JSON,
         more="Exit status 1 if a row has errors. No compiler is needed but for --build and --verify.",
     ),
@@ -714,8 +740,18 @@ LOOKING = (
         "Show where a kernel's work goes, line by line",
         named("units", "unit", "UNIT|FILE", f"{UNIT}; or {CODE_FILE}"),
         *LAUNCHED,
-        value("--shape", "SHAPE", "execute it on SHAPE: a name, or sizes (M=64,N=64,K=128) (default: the first)"),
-        value("--device", "DEVICE", "sample it on DEVICE (hip:0, cuda:0) with its vendor's profiler, rocprofv3 or ncu"),
+        value(
+            "--shape",
+            "SHAPE",
+            "execute it on SHAPE: a name, or sizes (M=64,N=64,K=128) (default: the first)",
+            action=Once,
+        ),
+        value(
+            "--device",
+            "DEVICE",
+            "sample it on DEVICE (hip:0, cuda:0) with its vendor's profiler, rocprofv3 or ncu",
+            type=device,
+        ),
         value(
             "--by",
             "WHAT",
@@ -741,7 +777,7 @@ LOOKING = (
         "rank",
         "Rank instances by predicted time, or code objects, without a GPU",
         named("kernels", "kernels", "KERNEL|FILE", f"the name of a kernel; or files: {CODE_FILE}", nargs="+"),
-        value("--shape", "SHAPE", f"of a KERNEL: {SHAPE}"),
+        value("--shape", "SHAPE", f"of a KERNEL: {SHAPE} (default: the first)", action=Once),
         value("--kernel", "NAME", "of a FILE: only this kernel; a pattern for several"),
         OF_ARCH,
         value("--part", "PART", "predict for PART, such as MI300X (default: the fastest)", default=""),
@@ -939,12 +975,22 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
 """All commands by task."""
 
 
+EMPTY = "the value is empty; is a variable of the shell not set?"
+"""An empty pattern would mean all units, an empty path the working directory."""
+
+
 class CommandParser(argparse.ArgumentParser):
     """Says which command, action, choice or option was probably meant."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
         self.set_defaults(parser=self)
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        others_follow = action.nargs in (argparse.PARSER, argparse.REMAINDER)
+        if "" in arg_strings and not others_follow and action.dest != "flags":
+            raise argparse.ArgumentError(action, EMPTY)
+        return super()._get_values(action, arg_strings)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = None if action.choices is None else [str(choice) for choice in action.choices]

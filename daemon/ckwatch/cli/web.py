@@ -46,6 +46,11 @@ async def run(options: argparse.Namespace) -> int:
         raise CkwatchError("patterns choose what --export writes", "the page shows all units, and can filter them")
     if options.traces and options.export is None:
         raise CkwatchError("--traces goes with --export", "on the page, “Trace the compile” does the same for one unit")
+    serving = [name for name in ("share", "port", "allow_changes", "no_open") if getattr(options, name)]
+    if serving and options.export is not None:
+        raise CkwatchError(
+            f"--{serving[0].replace('_', '-')} is for the page, and --export serves none", "leave one out"
+        )
     async with asking(options, options.words) as client:
         return await (_serve(client, options) if options.export is None else _export(client, options))
 

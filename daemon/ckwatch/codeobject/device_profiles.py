@@ -57,10 +57,13 @@ def read_profile(content: bytes) -> DeviceProfile:
         raise NoProfileError(
             "it is no text; name a CSV or JSON file or a rocpd database of rocprofv3, a trace's code.json, or ncu's CSV"
         ) from None
-    if ncu_pages.is_page(text):
-        return ncu_pages.read_page(text)
-    if not text.lstrip().startswith("{"):
-        return _of_csv(text)
+    try:
+        if ncu_pages.is_page(text):
+            return ncu_pages.read_page(text)
+        if not text.lstrip().startswith("{"):
+            return _of_csv(text)
+    except csv.Error as error:
+        raise NoProfileError(f"it is no CSV: {error}") from None
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -31,6 +31,13 @@ DEVICE_KINDS = {Language.HIP: "hip", Language.CU: "cuda", Language.CPP: "cpu"}
 """The kind of device that runs what a template of a language renders to."""
 
 
+DEVICE = (
+    r"auto|([A-Za-z0-9][A-Za-z0-9._-]{0,252}/)?"
+    r"(cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
+)
+"""How a device is written, as a regular expression."""
+
+
 def language_of(template: str) -> Language:
     """The language of a template's name, `ck/gemm_universal.hip.j2`. Raises ValueError for one not known."""
     stem, dot, suffix = template.removesuffix(".j2").rpartition(".")

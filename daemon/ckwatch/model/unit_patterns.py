@@ -11,10 +11,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ckwatch.model.errors import UnknownUnitError
+
 if TYPE_CHECKING:  # the command line and the language server have units of their own
     from ckwatch.model.kernels import Unit
 
-NAME_CUTOFF = 0.5
+NAME_CUTOFF = 0.6
 """How near a name must be to be suggested, as difflib's `ratio`."""
 
 
@@ -92,3 +94,14 @@ def suggest_pattern(units: Iterable[Unit], pattern: str) -> str:
         return f"did you mean '{near}'?"
     kernels = ", ".join(dict.fromkeys(unit.kernel.name for unit in every)) or "none"
     return f"kernels of this workspace: {kernels}"
+
+
+def unknown_kernel(kernels: Iterable[str], name: str) -> UnknownUnitError:
+    """Return the error for a name that is not a kernel's; an instance leads to its kernel."""
+    known = list(kernels)
+    own = name.partition("/")[0]
+    meant = own if own in known else nearest_name(known, name)
+    return UnknownUnitError(
+        f"there is no kernel '{name}'",
+        f"did you mean '{meant}'?" if meant else f"there are {', '.join(known)}" if known else None,
+    )

@@ -128,9 +128,10 @@ class UnitQuestions:
 
     @get("/predictions", viewed=True)
     def predicted(
-        self, kernel: Name, shape: Name, *, arch: Name | None = None, part: PartName = ""
+        self, kernel: Name, shape: Name | None = None, *, arch: Name | None = None, part: PartName = ""
     ) -> PredictedRanking:
-        """The compiled instances of a kernel by predicted time on a shape, for a part (`MI300X`) of the arch."""
+        """The compiled instances of a kernel by predicted time on a shape, by default its first, for a part (`MI300X`)
+        of the arch."""
 
     @follow("/builds", action="build", operation="build")
     def building(

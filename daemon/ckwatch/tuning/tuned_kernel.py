@@ -10,7 +10,6 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 
 import ckwatch_templates
@@ -19,11 +18,12 @@ from ckwatch.checks.parameter_values import value_problem
 from ckwatch.checks.rules.points import PointRules
 from ckwatch.checks.static_checks import declared_types
 from ckwatch.checks.supported_shapes import unsupported_reason
-from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Instance, Kernel, Shape, Unit, value_in_name
 from ckwatch.model.parameter_types import ParameterType
 from ckwatch.model.targets import Language, language_of
+from ckwatch.model.unit_patterns import unknown_kernel
 from ckwatch.prediction.predict import PredictionTarget, predict, target_of
 from ckwatch.render.renderer import Renderer
 from ckwatch.tuning.space import (
@@ -199,9 +199,7 @@ def read_tuned_kernel(
         if broken is not None:
             place = f"{broken.span.path}:{broken.span.start.line + 1}:{broken.span.start.column + 1}"
             raise CkwatchError(f"'{kernel_name}' cannot be tuned: {place}: {in_one_line(broken.message)}")
-        near = get_close_matches(kernel_name, kernels, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(kernels) or 'none'}"
-        raise UnknownUnitError(f"there is no kernel '{kernel_name}'", hint)
+        raise unknown_kernel(kernels, kernel_name)
     archs = kernel.archs
     if arch is not None and arch not in archs:
         raise CkwatchError(f"'{kernel_name}' is not compiled for {arch}", f"it is for {', '.join(archs)}")

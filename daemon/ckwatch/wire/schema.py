@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ckwatch.model.targets import DEVICE
+
 ClientId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 """Chosen by the client; unique among the daemon's clients."""
 
@@ -26,15 +28,9 @@ LineCount = Annotated[int, Field(ge=1, le=100_000)]
 Seq = Annotated[int, Field(ge=0, lt=2**63)]
 TimingNumber = Annotated[int, Field(ge=1, lt=2**63, description="a measurement's number in the history")]
 SourceText = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
-DeviceName = Annotated[
-    str,
-    Field(
-        pattern=r"^(auto|([A-Za-z0-9][A-Za-z0-9._-]{0,252}/)?"
-        r"(cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]))$"
-    ),
-]
+DeviceName = Annotated[str, Field(pattern=f"^({DEVICE})$")]
 BaselineName = Annotated[
-    str, Field(min_length=1, max_length=120, pattern=r"^[^\x00-\x1f\x7f:]+$", description="a baseline's name")
+    str, Field(min_length=1, max_length=120, pattern=r"^[^\x00-\x1f\x7f:/]+$", description="a baseline's name")
 ]
 LimitUs = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import why_no_name
 from ckwatch.model.python_references import REFERENCE_LIMIT_S
-from ckwatch.model.targets import ARCHS, HOST, NATIVE, unknown_arch
+from ckwatch.model.targets import ARCHS, DEVICE, HOST, NATIVE, unknown_arch
 from ckwatch.model.toolchain_names import is_toolchain_name
 from ckwatch.model.verification import INSTRUCTION_LIMIT
 from ckwatch.system.user_files import is_file, is_folder
@@ -31,10 +31,7 @@ _MACRO = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\([^()]*\))?")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _FARM_ADDRESS = re.compile(r"(?P<protocol>tls|tcp)://(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
 _WEB_ADDRESS = re.compile(r"https?://[^\s/?#]+\S*")
-_DEVICE = re.compile(
-    r"auto|([A-Za-z0-9][A-Za-z0-9._-]{0,252}/)?"
-    r"(cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
-)
+_DEVICE = re.compile(DEVICE)
 
 
 def _checked(code: str, message: str, is_right: Callable[[Any], object]) -> AfterValidator:

@@ -57,7 +57,7 @@ def read_shapes(problems: Problems, values: Any, operation: Operation) -> list[S
 
 
 def find_shape(kernel: Kernel, text: str) -> Shape:
-    """The shape that `text` means: the name of one of the kernel file, or sizes, `M=64,N=64,K=128,LDA=160`.
+    """The shape that `text` means: the name of one of the kernel file, or sizes, `M=64,N=64,LDA=160` or `64x64x128`.
 
     Sizes of a shape of the kernel file are that shape. Others are called as they would be written, so that the name
     means the same shape again. Raises CkwatchError.
@@ -67,6 +67,9 @@ def find_shape(kernel: Kernel, text: str) -> Shape:
         return known[text]
     operation = kernel.operation
     needed = [name for name in operation.size_arguments if name not in operation.size_defaults]
+    listed = text.split("x")
+    if "=" not in text and len(listed) == len(needed) and all(one.isascii() and one.isdigit() for one in listed):
+        text = ",".join(map("=".join, zip(needed, listed, strict=True)))
     if "=" not in text:
         example = ",".join(f"{name}=…" for name in needed)
         hint = f"{did_you_mean(text, known)}it has {join_names(known) or 'none'}; or sizes: {example}"
@@ -119,7 +122,7 @@ def _written_sizes(kernel: Kernel, text: str, needed: Sequence[str]) -> tuple[di
     also = f", and optionally {', '.join(optional)}" if optional else ""
     hint = f"its sizes are {', '.join(needed)}{also}"
     table: dict[str, Any] = {}
-    for part in re.split(r"[,\s]+", text.strip(", \t\n")):
+    for part in re.split(r"[,\s]+", re.sub(r"\s*=\s*", "=", text).strip(", \t\n")):
         name, _, value = part.partition("=")
         number = _number_of(value)
         if name not in (*needed, *optional):

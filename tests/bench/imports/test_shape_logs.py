@@ -46,6 +46,7 @@ hipblaslt-bench --help
         ("B,M,N,K,calls\n4,7,9,64,2\n,7,32,64,3\n", {"7x32x64": 3, "4x7x9x64": 2}),
         ('{"M": 7, "N": 32, "K": 64}\n\n{"m": 7, "n": 32, "k": 64.0, "count": 9}\n', {"7x32x64": 10}),
         ('[{"M": 7, "N": 32, "K": 64, "calls": 2}]', {"7x32x64": 2}),
+        ("M,N,K,count\n7,32,64,5\n\n7,32,64,5\n7,32,64\n", {"7x32x64": 11}),
     ],
 )
 def test_shapes_are_counted(text: str, expected: dict[str, int]) -> None:
@@ -72,6 +73,11 @@ def test_shapes_are_counted(text: str, expected: dict[str, int]) -> None:
         ('{"M": 1, "N": 2, "K": 3}\n{"M"\n', "log:2 is not JSON"),
         ('{"traceEvents": []}', "log has no shape of a GEMM"),
         ("hipblaslt-bench -m x -n 7 -k 64\n", "log:1: N is 'x'"),
+        ("M,N,K,m\n4,4,4,4\n", "log:1: two columns are called M"),
+        ("M;N;K\n4;4;4\n", "log:1: no column M, N, K"),
+        (f"M,N,K\n4,4,{'4' * 200_000}\n", "log is not CSV: field larger than field limit"),
+        ("[" * 100_000, "log:1 is not JSON"),
+        (f'{{"M": 1{"0" * 5000}}}', "log:1 is not JSON"),
     ],
 )
 def test_what_cannot_be_read_is_an_error_at_its_place(text: str, message: str) -> None:

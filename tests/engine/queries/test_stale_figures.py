@@ -12,7 +12,7 @@ from benches.daemon_bench import Follower, build, following
 from benches.timing_records import measured, record, report
 from ckwatch.bench.history.runs import History
 from ckwatch.engine.answers import Daemon
-from ckwatch.model.errors import CkwatchError
+from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.workspace.loading import load_workspace
 from engine.code_workspace import CodeBench
 from helpers.workspaces import gemm_kernel
@@ -88,6 +88,10 @@ async def test_no_figure_of_an_earlier_input_is_shown_as_the_present_ones(
         assert await standings(daemon) == {"stale"}
         written = ",".join(f"{name}={shape.sizes[name]}" for name in "MNK")
         ranking = await daemon.analyses.predicted(None, "k", written, None, "")
+        assert ranking == await daemon.analyses.predicted(None, "k", None, None, ""), "the first shape"
+        with pytest.raises(UnknownUnitError, match="there is no kernel 'k/one'") as raised:
+            await daemon.analyses.predicted(None, "k/one", None, None, "")
+        assert raised.value.hint == "did you mean 'k'?"
         assert ranking.shape == "size"
         (row,) = [row for row in ranking.rows if row.name == "one"]
         assert (row.place, ranking.measured_us) == (None, {})

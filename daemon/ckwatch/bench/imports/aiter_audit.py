@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -118,7 +119,7 @@ class AuditedTable:
 def known_part(name: str) -> Part | None:
     """Return the arch and the compute units of a part, `MI300X` or `gfx942:304`; None for others."""
     arch, _, units = name.partition(":")
-    if arch.startswith("gfx") and units.isascii() and units.isdigit() and len(units) < 6:
+    if arch.startswith("gfx") and re.fullmatch(r"[1-9][0-9]{0,4}", units):
         return arch, int(units)
     named = {"MI325X": "MI300X", "MI350X": "MI355X"}.get(name.upper(), name.upper())
     return next((part for part, known in PARTS.items() if known == named), None)

@@ -71,19 +71,22 @@ def _rows(text: str, path: str) -> Iterator[tuple[tuple[int, ...], int]]:
     elif "-bench " in text:
         yield from _bench_rows(text, path)
     else:
-        yield from _csv_rows(text, path)
+        try:
+            yield from _csv_rows(text, path)
+        except csv.Error as error:
+            raise CkwatchError(f"{path} is not CSV: {error}") from None
 
 
 def _json_rows(text: str, path: str) -> Iterator[tuple[tuple[int, ...], int]]:
     try:
         content = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         whole = error
         content = []
         for number, line in enumerate(text.splitlines(), 1):
             try:
                 content += [json.loads(line)] if line.strip() else []
-            except ValueError:
+            except (ValueError, RecursionError):
                 where = f"{path}:{whole.lineno}" if isinstance(whole, json.JSONDecodeError) and number == 1 else ""
                 raise CkwatchError(
                     f"{where or f'{path}:{number}'} is not JSON: {whole if where else line[:60]}"
@@ -134,17 +137,27 @@ def _bench_rows(text: str, path: str) -> Iterator[tuple[tuple[int, ...], int]]:
 
 
 def _csv_rows(text: str, path: str) -> Iterator[tuple[tuple[int, ...], int]]:
-    reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
-    columns = {name.strip().upper(): name for name in reader.fieldnames or () if name}
-    missing = [size for size in "MNK" if size not in columns]
+    reader = csv.reader(io.StringIO(text), skipinitialspace=True)
+    heads = [name.strip().upper() for name in next(reader, ())]
+    missing = [size for size in "MNK" if size not in heads]
     if missing:
         raise CkwatchError(
-            f"{path}:1: no column {', '.join(missing)}", "a log has columns M, N, K, or is a trace: see docs/tuning.md"
+            f"{path}:1: no column {', '.join(missing)}",
+            "a log has columns M, N, K with commas between them, or is a trace: see docs/tuning.md",
         )
-    wanted = {size: columns[size] for size in SIZES if size in columns}
-    wanted |= {name: columns[name.upper()] for name in COUNT if name.upper() in columns}
+    wanted = {name: heads.index(name.upper()) for name in (*SIZES, *COUNT) if name.upper() in heads}
+    if twice := [name for name in wanted if heads.count(name.upper()) > 1]:
+        raise CkwatchError(f"{path}:1: two columns are called {twice[0]}", "leave one out")
+    alike: Counter[tuple[str, ...]] = Counter()  # logs repeat themselves
+    lines: dict[tuple[str, ...], int] = {}
     for row in reader:
-        yield _row({name: row[column] for name, column in wanted.items()}, f"{path}:{reader.line_num}")
+        if row:
+            own = tuple(row[place] if place < len(row) else "" for place in wanted.values())
+            alike[own] += 1
+            lines.setdefault(own, reader.line_num)
+    for own, number in alike.items():
+        sizes, count = _row(dict(zip(wanted, own, strict=True)), f"{path}:{lines[own]}")
+        yield sizes, count * number
 
 
 def _row(given: Mapping[str, Any], where: str) -> tuple[tuple[int, ...], int]:

@@ -40,7 +40,7 @@ def flags_for(database: Path, source: Path) -> list[str] | None:
                 return _chosen([str(word) for word in words], folder)
     except OSError as error:
         raise CkwatchError(f"cannot read {database}: {(error.strerror or str(error)).lower()}") from None
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CkwatchError(f"{database} is not a database of compile commands: {error}") from None
     return None
 

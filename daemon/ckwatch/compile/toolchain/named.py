@@ -36,7 +36,7 @@ def chosen_by_name(
             if not is_folder(str(path)):
                 known = ", ".join(installed_names(env)) or "none"
                 raise ToolchainError(
-                    f"no toolchain is called {part!r}, and there is no folder {path}",
+                    f"no toolchain is called {path.name!r}, and there is no folder {path}",
                     f"Installed: {known}. Others: `ckwatch toolchain install --rocm 7.2`, or the path of a ROCm tree.",
                 )
         if part.startswith("ck-") or (path.is_absolute() and holds_ck(path) and not (path / "bin").is_dir()):

@@ -29,6 +29,7 @@ from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.timings import Timing
+from ckwatch.model.unit_patterns import unknown_kernel
 from ckwatch.prediction.predict import (
     MeasuredPrediction,
     calibrate,
@@ -158,7 +159,7 @@ class AnalysisQueries:
         return await calibration_of(units, self.report, self._history.timings)
 
     async def predicted(
-        self, client: str | None, kernel: str, shape: str, arch: str | None, part: str
+        self, client: str | None, kernel: str, shape: str | None, arch: str | None, part: str
     ) -> PredictedRanking:
         """A kernel's instances, as the client sees them, by predicted time, once they are rendered. Raises
         UnknownUnitError and CkwatchError."""
@@ -167,16 +168,19 @@ class AnalysisQueries:
         names = [name for name, unit in self._loop.state.members(scope).items() if unit.kernel.name == kernel]
         units = [unit for name in names if (unit := self._loop.state.seen(scope, name)) is not None]
         if not units:
-            raise await self._lookup.unknown(scope, kernel)
+            known = self._loop.state.members(scope).values()
+            raise unknown_kernel(dict.fromkeys(unit.kernel.name for unit in known), kernel)
         mine = await self._lookup.looked_up(of_arch(units, arch or units[0].unit.arch))
         if not mine:
             raise await self._lookup.unknown(scope, kernel)
         return await self._ranked(kernel, mine, shape, part)
 
-    async def _ranked(self, kernel: str, units: list[UnitState], shape: str, part: str) -> PredictedRanking:
+    async def _ranked(self, kernel: str, units: list[UnitState], shape: str | None, part: str) -> PredictedRanking:
         """The units of one kernel and arch on a shape. Raises CkwatchError for an unknown shape or part."""
         first = units[0].unit
-        known = find_shape(first.kernel, shape)
+        if shape is None and not first.kernel.shapes:
+            raise CkwatchError(f"'{kernel}' has no shape", "give sizes with --shape, or add a [[shape]]")
+        known = first.kernel.shapes[0] if shape is None else find_shape(first.kernel, shape)
         try:
             target = target_of(first.arch, part)
         except ValueError as error:

@@ -36,11 +36,11 @@ from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.timings_to_wire import record_details_to_wire, record_to_wire
 from ckwatch.engine.to_wire import unit_timings_to_wire
 from ckwatch.model.diagnostics import Severity
-from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Outcome, Unit
 from ckwatch.model.roofline import CacheState, ProcessorRoof
 from ckwatch.model.timings import CacheName, Timing
-from ckwatch.model.unit_patterns import select_units
+from ckwatch.model.unit_patterns import select_units, unknown_kernel
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, TimingDetail
 from ckwatch.workspace.shapes import find_shape, find_shapes
 
@@ -279,8 +279,7 @@ class BenchmarkQueries:
         kernels = {one.kernel.name: one for one in self._state.main.kernels.values()}
         known = kernels.get(kernel)
         if known is None:
-            there = f"there are {', '.join(kernels)}" if kernels else None
-            raise UnknownUnitError(f"there is no kernel '{kernel}'", there)
+            raise unknown_kernel(kernels, kernel)
         shape = None if shape is None else find_shape(known.kernel, shape).name
         units = [unit.id for unit in known.units]
         await self._lookup.looked_up(unit for name in units if (unit := self._state.main.units.get(name)) is not None)

@@ -26,8 +26,9 @@ from ckwatch.core.events import TimingsImported
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
-from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Kernel, Shape
+from ckwatch.model.unit_patterns import unknown_kernel
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 from ckwatch.wire.imported_timings import ImportedTiming, MatchedKernel, TimingsImport
 from ckwatch.workspace.shapes import find_shape
@@ -127,8 +128,7 @@ class ImportedTimingsQueries:
     def _kernel(self, name: str) -> Kernel:
         kernels = self._kernels()
         if name not in kernels:
-            there = f"there are {', '.join(kernels)}" if kernels else None
-            raise UnknownUnitError(f"there is no kernel '{name}'", there)
+            raise unknown_kernel(kernels, name)
         return kernels[name]
 
 
