@@ -93,8 +93,8 @@ def test_all_below_a_process_end_with_it_in_whatever_session() -> None:
 
 def test_the_command_line_takes_programs_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(choosing.RUNS, "5")
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "idle", "first_error", "--runs", "1"])
-    assert choosing.arguments(None, ("first_error", "idle")) == ["idle", "first_error"]
+    words = ["idle", "first_error", "--runs", "1"]
+    assert choosing.arguments(None, ("first_error", "idle"), words) == ["idle", "first_error"]
     assert choosing.asked_runs() == 1
 
 
@@ -105,10 +105,7 @@ def test_the_command_line_takes_programs_by_name(monkeypatch: pytest.MonkeyPatch
         (["--runs", "0"], "--runs takes a number from 1"),
     ],
 )
-def test_the_command_line_says_what_is_wrong(
-    given: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["benchmarks", *given])
+def test_the_command_line_says_what_is_wrong(given: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        choosing.arguments(None, ("first_error", "idle"))
+        choosing.arguments(None, ("first_error", "idle"), given)
     assert said in capsys.readouterr().err
