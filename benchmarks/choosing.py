@@ -32,14 +32,14 @@ def report(program: str, rows: list[Row]) -> None:
         print(f"{fewest} of {PROVEN} runs: not written to the results")
 
 
-def arguments(description: str | None, programs: Sequence[str] = ()) -> list[str]:
-    """Read the command line: the chosen programs, none for all. `--runs` goes into the environment."""
+def arguments(description: str | None, programs: Sequence[str] = (), words: Sequence[str] | None = None) -> list[str]:
+    """Read the command line, or `words`: the chosen programs, none for all. `--runs` goes into the environment."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     if programs:
         parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"all unless named: {', '.join(programs)}")
         parser.add_argument("--page", action="store_true", help="measure nothing: write the page of the results anew")
     parser.add_argument("--runs", type=int, help=f"paired runs; {PROVEN} or more unless given")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     if getattr(options, "page", False):
         write_page()
         sys.exit()

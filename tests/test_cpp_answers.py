@@ -11,6 +11,7 @@ from ckwatch.cpp.places import range_from
 from ckwatch.wire.cpp import CppAnswer, CppQuestion
 from ckwatch.wire.encoding import adapter
 from helpers.cpp_answers import Judging, Row, cursors, line_of, says, tables
+from helpers.each_row import each_row
 
 TEXT = "int größe = 1; /* 🚀 */ int b = größe;\nint c = größe + b;\n"
 PATH = "/w/templates/t.cpp.j2"
@@ -96,12 +97,12 @@ def judged(row: dict[str, Any], answer: dict[str, Any]) -> list[str]:
     return Judging(Row.model_validate(values), adapter(CppAnswer).validate_python(answer), PATH, lambda _: TEXT).judge()
 
 
-@pytest.mark.parametrize(("row", "answer"), RIGHT)
+@each_row(("row", "answer"), RIGHT)
 def test_right_answers_are_right(row: dict[str, Any], answer: dict[str, Any]) -> None:
     assert judged(row, answer) == []
 
 
-@pytest.mark.parametrize(("row", "answer"), [each[1:] for each in WRONG], ids=[each[0] for each in WRONG])
+@each_row(("row", "answer"), [each[1:] for each in WRONG])
 def test_wrong_answers_are_wrong(row: dict[str, Any], answer: dict[str, Any]) -> None:
     assert judged(row, answer)
 

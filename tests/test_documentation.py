@@ -18,6 +18,7 @@ from ckwatch.core.step import HANDLERS
 from ckwatch.engine import bootstrap, loop
 from ckwatch.model.documentation import PAGES as PAGES_OF_CODES
 from ckwatch.model.targets import DEVICE_KINDS
+from helpers.each_row import each_row
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -141,7 +142,7 @@ def test_kinds_of_devices_are_those_of_the_page() -> None:
     assert set(DEVICE_KINDS.values()) == set(RUNTIMES)
 
 
-@pytest.mark.parametrize("code", PAGES_OF_CODES)
+@each_row("code", PAGES_OF_CODES)
 def test_codes_lead_to_sections_that_exist(code: str) -> None:
     file, _, anchor = PAGES_OF_CODES[code].partition("#")
     assert (DOCS / file).is_file()

@@ -15,9 +15,10 @@ import ckwatch.errors
 from ckwatch.client import builds
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire import analysis, benchmarks, messages, state
+from helpers.each_row import each_row
 
 
-@pytest.mark.parametrize("name", ckwatch.__all__)
+@each_row("name", ckwatch.__all__)
 def test_each_name_is_there(name: str) -> None:
     assert getattr(ckwatch, name) is not None
     assert name in dir(ckwatch)

@@ -15,6 +15,7 @@ import pytest
 import ckwatch
 import ckwatch_lsp
 import ckwatch_web
+from helpers.each_row import each_row
 
 DAEMON = Path(ckwatch.__file__).parent
 LSP = Path(ckwatch_lsp.__file__).parent
@@ -125,7 +126,7 @@ def test_files_of_users_are_read_in_one_module() -> None:
     assert found == {*OWN_FILES}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("path.read_text()", True),

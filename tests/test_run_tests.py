@@ -74,7 +74,7 @@ def test_a_broken_file_and_a_dead_process_keep_no_other_test_from_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\naddopts = -p no:schemathesis -p no:pytest-lsp\n")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/test_broken.py").write_text("import nothing_of_this_name")
     (tmp_path / "tests/test_killed.py").write_text("import os\ndef test_it(): os.kill(os.getpid(), 9)")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from benchmarks.shipped_profiles import ARCH, HEAD, PAGE, REPOSITORY, RULE, UNITS, row, with_table
 from ckwatch.workspace.loading import load_workspace
+from helpers.each_row import each_row
 
 
-@pytest.mark.parametrize(("example", "unit"), UNITS)
+@each_row(("example", "unit"), UNITS)
 def test_the_units_are_shipped(example: str, unit: str) -> None:
     assert f"{unit}@{ARCH}" in {one.id for one in load_workspace(REPOSITORY / "examples" / example).units}
 

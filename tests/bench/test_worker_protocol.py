@@ -46,6 +46,7 @@ from ckwatch.model.roofline import CacheState
 from ckwatch.model.trials import GapFill, Trial
 from ckwatch.model.verification import ProblemOutcome, VerifiedProblem
 from ckwatch.verification.findings import finding_of
+from helpers.each_row import each_row
 from helpers.emulator_findings import TOLD
 
 FACTS = DeviceFacts(name="hip:0", description="MI300X ü", arch="gfx942", pci="0000:c1:00.0", clock_mhz=2100.0)
@@ -111,7 +112,7 @@ MESSAGES: list[Message] = [
 ]
 
 
-@pytest.mark.parametrize("sent", MESSAGES, ids=lambda sent: type(sent).__name__)
+@each_row("sent", MESSAGES)
 def test_there_and_back(sent: Message) -> None:
     (frame,) = FrameSplitter().feed(message(sent))
     received = frame.message()

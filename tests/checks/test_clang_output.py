@@ -220,7 +220,7 @@ def test_any_text_is_read(text: str) -> None:
     assert all(found.severity for found in parse_clang_log(text))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "column", "expected"),
     [
         ("abc", 1, 0),

@@ -57,7 +57,7 @@ def formula_of(diagnostic: Diagnostic) -> str:
     return formula or words
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("log", "changes", "parameter", "code", "message"),
     [
         ("bad_tile.host", {"MXdlPerWave": "3"}, "MXdlPerWave", "ck/m-xdl-per-wave", "MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32"),

@@ -36,7 +36,7 @@ def test_evaluate(text: str, value: int) -> None:
     assert evaluate(tokens_of(text), {"a": 8, "b": 3}) == value
 
 
-@pytest.mark.parametrize("text", ["", "x", "1 / 0", "f(3)", "a::b", "1 +", "(1", "1 2", "1 << 99", "a.b"])
+@each_row("text", ["", "x", "1 / 0", "f(3)", "a::b", "1 +", "(1", "1 2", "1 << 99", "a.b"])
 def test_what_is_not_arithmetic(text: str) -> None:
     with pytest.raises(NotArithmeticError):
         evaluate(tokens_of(text), {"a": 1})

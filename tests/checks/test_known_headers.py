@@ -8,11 +8,12 @@ from checks.test_compiler_diagnostics import diagnosed
 from ckwatch.checks.compiler.sources import NO_INPUTS, CompilerInputs
 from ckwatch.checks.known_headers import header_advice
 from ckwatch.model.rocm_libraries import LIBRARIES
+from helpers.each_row import each_row
 
 FETCH = "`ckwatch toolchain install --with {}` fetches"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("header", "said"),
     [
         ("rocprim/rocprim.hpp", "it is rocPRIM's, whose headers " + FETCH.format("rocprim")),

@@ -10,6 +10,7 @@ from ckwatch.checks.compiler.sources import CompilerInputs
 from ckwatch.checks.line_table_places import lacks_place, with_line_table_places
 from ckwatch.model.diagnostics import Diagnostic
 from helpers.clang_logs import TEMPLATE, mapped, unit_of
+from helpers.each_row import each_row
 
 ILLEGAL = "error: Illegal instruction detected: Invalid dpp_ctrl value [Backend Issue]\nrenamable $vgpr0 = V_MOV_B32_dpp undef $vgpr0(tied-def 0), 322, implicit $exec"
 FRAME = "error: {}: stack frame size (280016) exceeds limit (131056) in function '_Z1kPfi' [Backend Issue]\n"
@@ -52,7 +53,7 @@ def diagnosed(log: str, header: str = HEADER) -> list[Diagnostic]:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("log", "path", "line", "column", "related"),
     [
         (f"{ILLEGAL}, debug-location !23; kernel.hip:4:10\n", TEMPLATE, 4, 10, ["the instruction is renamable"]),

@@ -82,7 +82,7 @@ def test_the_declaration() -> None:
     assert TEXT.count("\n", 0, found.start) + 1 == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("symbol", "name"),
     [
         ("compute(int)", "compute"),

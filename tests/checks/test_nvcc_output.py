@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ckwatch.checks.clang_output import ClangMessage, ClangPosition, ClangSeverity, MessageKind, parse_clang_log
 from ckwatch.checks.nvcc_output import missing_headers, parse_nvcc_log
 from helpers.each_row import each_row
@@ -74,7 +72,7 @@ def test_a_log_that_is_not_finished(cut: int) -> None:
     assert begun[:-1] == whole[: max(len(begun) - 1, 0)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "severity", "kind", "text"),
     [
         ("ptxas fatal   : Unresolved extern function '_Z1f'", S.FATAL, K.BACKEND, "Unresolved extern function '_Z1f'"),

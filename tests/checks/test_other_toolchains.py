@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from ckwatch.checks.other_toolchains import of_toolchain, with_other_toolchains
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.text import span
+from helpers.each_row import each_row
 
 ERROR = Diagnostic(Severity.ERROR, Source.CLANG, "clang/x", "no member named 'a'", span("/k.j2", 1, 0, 1, 3))
 WARNING = replace(ERROR, severity=Severity.WARNING, message="unused")
@@ -16,7 +15,7 @@ OTHER = replace(ERROR, message="no member named 'b'")
 HERE = "no member named 'a'"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("own", "others", "expected"),
     [
         ((), {"x": ()}, []),

@@ -9,6 +9,7 @@ from ckwatch.checks.places import RenderedFile, extent
 from ckwatch.model.source_map import Segment, Site, SiteKind, SourceMap
 from ckwatch.model.text import LineIndex, Position, span
 from helpers.clang_logs import TEMPLATE, mapped
+from helpers.each_row import each_row
 
 LINES = [
     "int größe = alpha + beta(gamma, 1);",
@@ -27,7 +28,7 @@ def text_at(line: int, column: int, *ranges: tuple[int, int, int, int]) -> str:
     return "\n".join(LINES)[index.offset(start) : index.offset(end)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "column", "ranges", "expected"),
     [
         (1, 5, [], "größe"),

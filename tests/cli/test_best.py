@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ckwatch.cli.best import Bar, bars
+from helpers.each_row import each_row
 
 
 def bar(value: float, low: float | None = None, high: float | None = None) -> Bar:
     return Bar(value=value, low=value if low is None else low, high=value if high is None else high)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rows", "width", "expected"),
     [
         ([], 10, []),

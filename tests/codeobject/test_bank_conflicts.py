@@ -32,7 +32,7 @@ def accesses(address: str, access: str) -> tuple[str, ...]:
     return (address, access, "s_cbranch_scc1 x -> 1", "s_endpgm")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "access", "expected"),
     [
         # 4 bytes a lane: one lane after the other, every other word, one bank for all, one word for all
@@ -63,7 +63,7 @@ def test_the_groups_of_a_read_are_not_those_of_a_write() -> None:
     assert turns(*row, *loop) == [(4, 2), (5, 1)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("texts", "expected"),
     [
         # an unknown number, the same for all lanes, makes no difference; the address from memory does

@@ -231,7 +231,7 @@ def test_matrix_shapes(mnemonic: str, shape: tuple[int, int, int, int] | None) -
         assert traits(mnemonic).flops == 2 * m * n * k * blocks
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mnemonic", "flops"),
     [
         ("v_fma_f32", 2),

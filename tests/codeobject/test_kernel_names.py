@@ -55,7 +55,7 @@ def test_the_grammar(symbol: str, name: str) -> None:
     assert full_name(demangle(symbol, NamePool())) == name
 
 
-@pytest.mark.parametrize(
+@each_row(
     "symbol",
     [
         "",
@@ -115,7 +115,7 @@ WIDE = "GridwiseGemm_xdl_cshuffle_v3<…, GemmSpecialization::MNKPadding, …, 2
 NARROW = "GridwiseGemm_xdl_cshuffle_v3<…, GemmSpecialization::Default, …, 128, …>"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "name"),
     [
         (

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ckwatch.codeobject.lds_banks import WIDTHS, BankRule, Evidence, bank_rule, words_of
+from helpers.each_row import each_row
 
 MEASURED = Path(__file__).parent.parent / "data" / "lds"
 
@@ -35,9 +36,9 @@ def test_conflicts_are_those_that_were_measured(instruction: str, writes: bool, 
             assert (max(turns) > 1) == bool(measured[one, other]), (one, other)
 
 
-@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"])
-@pytest.mark.parametrize("writes", [False, True])
-@pytest.mark.parametrize("size_bytes", WIDTHS)
+@each_row("arch", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"])
+@each_row("writes", [False, True])
+@each_row("size_bytes", WIDTHS)
 def test_each_lane_is_in_one_phase(arch: str, writes: bool, size_bytes: int) -> None:
     lanes = 32 if arch.startswith("gfx1") else 64
     rule = bank_rule(arch, lanes, writes=writes, size_bytes=size_bytes)
@@ -59,10 +60,10 @@ def brute_force(rule: BankRule, addresses: list[int], size_bytes: int) -> int:
     return turns
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
-@pytest.mark.parametrize("pad", range(5))
-@pytest.mark.parametrize("edge", [32, 64])
-@pytest.mark.parametrize("size_bytes", [2, 4])
+@each_row("arch", ["gfx942", "gfx950"])
+@each_row("pad", range(5))
+@each_row("edge", [32, 64])
+@each_row("size_bytes", [2, 4])
 def test_a_transposed_tile_has_the_conflicts_of_brute_force(arch: str, pad: int, edge: int, size_bytes: int) -> None:
     """64 lanes read a column of a tile whose rows are padded."""
     rule = bank_rule(arch, 64, writes=False, size_bytes=size_bytes)

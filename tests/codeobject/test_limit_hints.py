@@ -11,6 +11,7 @@ from ckwatch.checks.device_code.declarations import kernel_declarations
 from ckwatch.codeobject.limit_hints import is_better, lds_limit, need_of, remedies, spill_sentence
 from ckwatch.codeobject.occupancy import occupancy_of
 from ckwatch.codeobject.report import KernelReport
+from helpers.each_row import each_row
 from helpers.kernel_reports import kernel, report
 
 PLAIN = "__global__ void k() { }"
@@ -35,7 +36,7 @@ def changed(text: str, spilling: KernelReport, threads: int | None) -> list[str]
     return found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "allowed", "threads", "expected"),
     [
         (PLAIN, 1024, 256, ["__global__ __launch_bounds__(256) void k() { }"]),

@@ -21,6 +21,7 @@ from ckwatch.codeobject.llvm_mca import (
     unmodelled_matrix,
 )
 from ckwatch.codeobject.main_loop import main_loop
+from helpers.each_row import each_row
 
 MFMA = "v_mfma_f32_32x32x8_f16 v[50:65], v[158:159], v[154:155], v[50:65]"
 
@@ -111,7 +112,7 @@ def test_places_count_without_what_was_left_out() -> None:
 ONE = region("once", 100, [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "output",
     [
         "",

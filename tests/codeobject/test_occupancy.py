@@ -126,8 +126,8 @@ def test_steps(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx908"])
-@pytest.mark.parametrize("workgroup", [64, 256, 512])
+@each_row("arch", ["gfx90a", "gfx942", "gfx950", "gfx908"])
+@each_row("workgroup", [64, 256, 512])
 def test_what_the_next_step_promises_comes_true(arch: str, workgroup: int) -> None:
     steps = 0
     for vgprs in range(1, 257):

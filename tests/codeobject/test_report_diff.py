@@ -18,11 +18,12 @@ from ckwatch.codeobject.report_diff import (
     warnings_of,
 )
 from ckwatch.model.diagnostics import Severity, Source
+from helpers.each_row import each_row
 from helpers.kernel_reports import kernel, loop, occupancy, report
 from helpers.units import place
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "now", "expected"),
     [
         (kernel(), kernel(), []),
@@ -107,7 +108,7 @@ def named(symbol: str, name: str = "", vgprs: int = 100) -> KernelReport:
     return kernel(symbol=symbol, name=name or symbol, vgprs=vgprs)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "now", "expected"),
     [
         # by symbol, whatever the order
@@ -145,7 +146,7 @@ def test_kernels_are_matched(
 KERNEL = "gemm_universal<true, Full>"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("now", "before", "limit", "expected"),
     [
         (report(kernel()), None, 65536, []),

@@ -106,7 +106,7 @@ def test_what_follows(act: Act, expected: list[str]) -> None:
     world.drain()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("act", "name", "expected"),
     [
         (edited(MACROS, "token 1"), A, ["compiled in 1.0 s: built", "templates/macros changed"]),

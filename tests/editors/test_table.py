@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 
-import pytest
-
+from helpers.each_row import each_row
 from tools.editors import table
 
 SEEN = [
@@ -22,9 +21,7 @@ def functions(file: str) -> dict[str, ast.FunctionDef]:
     return {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
 
 
-@pytest.mark.parametrize(
-    ("feature", "editor", "cell"), SEEN, ids=[f"{editor}: {feature}" for feature, editor, _ in SEEN]
-)
+@each_row(("feature", "editor", "cell"), SEEN)
 def test_what_is_said_to_be_seen_has_a_test_that_runs(feature: str, editor: str, cell: table.Seen) -> None:
     file, _, name = cell.test.partition("::")
     found = functions(file)

@@ -7,10 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import ckwatch
 from ckwatch_lsp.session.settings import NAMES, EditorSettings
+from helpers.each_row import each_row
 
 EXTENSION = Path(__file__).parents[2] / "editors/vscode"
 MANIFEST: dict[str, Any] = json.loads((EXTENSION / "package.json").read_text())
@@ -20,7 +19,7 @@ OWN = {"ckwatch.command", "ckwatch.linkedScrolling", "ckwatch.trace.server"}
 """Settings that the editor keeps for itself."""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_each_setting_of_the_server_is_there_with_its_default(name: str) -> None:
     assert PROPERTIES[f"ckwatch.{name}"]["default"] == getattr(EditorSettings(), NAMES[name])
 

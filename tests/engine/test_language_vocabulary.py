@@ -20,6 +20,7 @@ from ckwatch.render.renderer import context_of
 from ckwatch.wire.language import KeyDescription, Word
 from ckwatch.workspace.operations import KINDS
 from ckwatch_templates import ROOT
+from helpers.each_row import each_row
 
 DOCS = Path(ckwatch.__file__).parents[2] / "docs"
 PLACE = span("/k", 0, 0, 0, 0)
@@ -195,7 +196,7 @@ def test_every_key_has_a_description(keys: tuple[KeyDescription, ...]) -> None:
     assert all(key.type for key in keys)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "type_", "values", "default", "required"),
     [
         ("operation.kind", "string", tuple(f'"{kind}"' for kind in KINDS), "", True),

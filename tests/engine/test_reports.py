@@ -6,6 +6,7 @@ import pytest
 
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.engine.handlers.analyze import REPORTS, code_version
+from helpers.each_row import each_row
 from helpers.kernel_reports import kernel, loop, report
 
 REPORT = report(
@@ -32,7 +33,7 @@ def test_so_may_other_code() -> None:
     assert read(KEPT, "clang 1", code_version() + 1) is None
 
 
-@pytest.mark.parametrize("at", range(0, len(KEPT), 97))
+@each_row("at", range(0, len(KEPT), 97))
 def test_what_is_damaged_is_not_read(at: int) -> None:
     assert read(KEPT[:at], "clang 1") is None
     assert read(KEPT[:at] + bytes([KEPT[at] ^ 1]) + KEPT[at + 1 :], "clang 1") is None

@@ -27,6 +27,7 @@ from ckwatch.model.topics import Topic
 from ckwatch.wire.alerts import Alert, Standing, alerts, standing_of
 from ckwatch.wire.state import Unit, VerificationBrief
 from fakes.patience import PATIENCE_S
+from helpers.each_row import each_row
 
 NAME = "k/one@gfx942"
 SLOW = Comparison(verdict="SLOW", ratio=1.25, against="previous", other_median_us=80.0)
@@ -48,7 +49,7 @@ WRONG = VerificationBrief(
 GOOD = standing_of(unit())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("now", "expected"),
     [
         (unit(), []),

@@ -16,6 +16,7 @@ from cases.gemm_rows import BLOCKED_SMALL
 from ckwatch.exported.autotuned_text import AutotunedKernel, MeasuredShape, library_names
 from ckwatch.exported.runtime.choosing import Measured, by_distance
 from ckwatch.render.renderer import Renderer
+from helpers.each_row import each_row
 from helpers.gemm_build import TEMPLATES, compile_source, render
 
 
@@ -48,7 +49,7 @@ CHOICES: dict[str, tuple[dict[str, float], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", CHOICES)
+@each_row("what", CHOICES)
 def test_the_nearest_measured_shape_is_first(what: str) -> None:
     arguments, expected = CHOICES[what]
     assert " ".join(by_distance(MEASURED, ("M", "N", "K"), arguments)) == expected

@@ -18,9 +18,10 @@ from ckwatch.model.amounts import (
     tflops,
     time_of,
 )
+from helpers.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "words"),
     [
         (0, "0.00 s"), (0.044, "0.04 s"), (0.12, "0.1 s"), (23.44, "23.4 s"), (59.94, "59.9 s"), (59.96, "1 min"),
@@ -49,7 +50,7 @@ def test_count() -> None:
     assert [count(number, "unit") for number in (0, 1, 2)] == ["0 units", "1 unit", "2 units"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("microseconds", "expected"),
     [
         (0.0, "0.000 µs"),
@@ -112,7 +113,7 @@ def test_commits(commit: str | None, expected: str) -> None:
     assert short_commit(commit) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "expected"),
     [
         ([], ""),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ckwatch.model.compiler_flags import absolute_flags, flag_groups, folder_of
+from helpers.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "expected"),
     [
         (["-Iinclude"], ["-I/ws/include"]),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from ckwatch.model.devices import can_run, devices_for, preferred
 from ckwatch.model.gpu_specs import DeviceFacts
+from helpers.each_row import each_row
 
 FIRST = DeviceFacts(name="hip:0", description="MI300X", arch="gfx942:sramecc+:xnack-", pci="0000:c1:00.0")
 SECOND = replace(FIRST, name="hip:1", pci="0000:c2:00.0")
@@ -19,7 +18,7 @@ FAR_CPU = replace(CPU, machine="gpu-box")
 ALL = (FAR, FIRST, SECOND, OLDER, OTHER_PRODUCT, CPU, FAR_CPU)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arch", "device", "expected"),
     [
         ("gfx942", "gfx942:sramecc+:xnack-", True),
@@ -47,7 +46,7 @@ def test_what_runs(arch: str, device: str, expected: bool) -> None:
     assert can_run(arch, DeviceFacts(name=name, description="", arch=device)) is expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "arch", "wanted", "expected"),
     [
         ("hip", "gfx942", "auto", (FIRST, SECOND, FAR)),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.model.gpu_specs import AMD_GPUS, NVIDIA_GPUS, DeviceFacts, GpuSpecs, specs_of
+from helpers.each_row import each_row
 
 
 def device(kind: str, arch: str, description: str, units: int = 0, clock: float = 0.0) -> DeviceFacts:
     return DeviceFacts(name=f"{kind}:0", description=description, arch=arch, compute_units=units, clock_mhz=clock)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "name"),
     [
         (device("hip", "gfx90a:sramecc+:xnack-", "AMD Instinct MI210", 104), "MI210"),
@@ -57,7 +58,7 @@ def test_part_of(facts: DeviceFacts, name: str | None) -> None:
 ALL = [part for rows in AMD_GPUS.values() for _, part in rows] + [part for _, part in NVIDIA_GPUS]
 
 
-@pytest.mark.parametrize("part", ALL, ids=lambda part: part.name)
+@each_row("part", ALL)
 def test_peaks_of_a_part_fit_one_another(part: GpuSpecs) -> None:
     peaks = part.peak_tflops
     assert set(peaks) - {"f4"} == {"f16", "bf16", "f8", "bf8", "i8", "f32", "f64"}
@@ -71,7 +72,7 @@ FLOPS_PER_CLOCK = {"MI210": 1024, "MI250X": 1024, "MI300X": 2048, "MI325X": 2048
     "B200": 8192, "A100 40GB": 2048, "A100 80GB": 2048, "L40S": 1024, "L4": 1024, "A10": 1024}  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "per_clock"), FLOPS_PER_CLOCK.items())
+@each_row(("name", "per_clock"), FLOPS_PER_CLOCK.items())
 def test_f16_peaks_are_units_times_clock(name: str, per_clock: int) -> None:
     part = next(part for part in ALL if part.name == name)
     assert part.peak_tflops["f16"] == pytest.approx(part.compute_units * per_clock * part.clock_mhz * 1e-6, rel=0.005)

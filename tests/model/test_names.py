@@ -8,6 +8,7 @@ from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import WORD_LIMIT, in_message, unseen_in, why_no_name
 from ckwatch.model.text import Position, Span
+from helpers.each_row import each_row
 
 SPAN = Span("/w/a", Position(0, 0), Position(0, 1))
 
@@ -17,7 +18,7 @@ def test_names(name: str) -> None:
     assert why_no_name(name) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "reason"),
     [
         *((f"a{chr(code)}b", f"U+{code:04X}") for code in (0, 9, 10, 0x1B, 0x7F, 0x85, 0x200B, 0x2028, 0x202E, 0x2066)),

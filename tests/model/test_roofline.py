@@ -11,6 +11,7 @@ from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Shape
 from ckwatch.model.roofline import CacheState, bound
+from helpers.each_row import each_row
 from helpers.units import place
 
 MI300X = DeviceFacts(
@@ -27,7 +28,7 @@ def square(size: int, case: GemmCase | None = None, k: int | None = None) -> Ker
     return problem_of((case or GemmCase()).operation(), Shape("s", sizes, {"kBatch": 1}, place()), "gfx942")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("problem", "facts", "cache", "clock", "time_us", "limited_by"),
     [
         (square(4096), MI300X, CacheState.COLD, None, 2 * 4096**3 / 1307.4e6, "matrix"),

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.tiles import LaunchGrid, Tile, WorkgroupSpread, threads_of, tile_of
+from helpers.each_row import each_row
 
 TILE = Tile(m=128, n=128, k=64)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("parameters", "expected"),
     [
         ({"MPerBlock": 256, "NPerBlock": 224, "KPerBlock": 64, "BlockSize": 256}, Tile(m=256, n=224, k=64)),

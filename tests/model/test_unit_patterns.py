@@ -8,6 +8,7 @@ import pytest
 
 from ckwatch.model.kernels import Instance, Kernel, units_of
 from ckwatch.model.unit_patterns import may_name, select_units, suggest_pattern
+from helpers.each_row import each_row
 from helpers.units import place, unit
 
 
@@ -26,7 +27,7 @@ UNITS = {
 ALL = list(UNITS)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("patterns", "expected"),
     [
         (None, ALL),
@@ -57,7 +58,7 @@ def test_what_may_have_been_meant(word: str, hint: str) -> None:
     assert suggest_pattern(UNITS.values(), word) == hint
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "may"),
     [
         ("gemm", True),

@@ -13,6 +13,7 @@ from ckwatch.model.verification import (
     VerificationOutcome,
     VerifiedProblem,
 )
+from helpers.each_row import each_row
 
 
 def problem(outcome: ProblemOutcome, message: str | None = None) -> VerifiedProblem:
@@ -33,7 +34,7 @@ UNCOMPARED = problem(ProblemOutcome.NOT_COMPARED, "no result was compared")
 UNKNOWN = problem(ProblemOutcome.NOT_VERIFIED, "the emulator does not know `v_foo`")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("problems", "kinds", "outcome", "summary"),
     [
         ((RIGHT, REFUSED), (), "verified", "✓ verified (emulated gfx942)"),

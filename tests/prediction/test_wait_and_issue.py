@@ -18,6 +18,7 @@ from ckwatch.model.gpu_specs import AMD_GPUS
 from ckwatch.model.instruction_counts import InstructionCounts, KernelCounts
 from ckwatch.prediction.cycle_costs import COSTS, costs_of, matrix_clocks, valu_clocks
 from ckwatch.prediction.wait_and_issue import Residency, cycles_of, registers, residency_of
+from helpers.each_row import each_row
 
 Row = tuple[float, Mapping[str, float]]
 """Issue, and waits by what they are for: an instruction as `load @1`, by its place."""
@@ -81,7 +82,7 @@ def test_a_quarter_of_the_rate() -> None:
     assert rows_of("v_exp_f32_e32 v2, v3", "s_add_u32 s0, s1, s2", ADD)[2] == (4, {"ALU": 8})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arch", "text", "clocks"),
     [
         ("gfx90a", "v_mfma_f32_32x32x8f16 a[{0}:{1}], v[0:1], v[2:3], a[{0}:{1}]", 64),
@@ -222,7 +223,7 @@ def test_what_has_no_number_is_said() -> None:
     assert cycles_of(program(ADD), {}, Residency(arch="gfx906", waves_per_simd=1, workgroup_waves=1)) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arch", "mnemonic", "dtype"),
     [
         *(("gfx90a", f"v_mfma_{name}", dtype) for name, dtype in (("f32_32x32x8f16", "f16"), ("i32_32x32x8i8", "i8"))),

@@ -17,6 +17,7 @@ from ckwatch.questions.table import answers
 from ckwatch.questions.timings import TimingQuestions
 from ckwatch.questions.units import UnitQuestions
 from ckwatch.questions.workspace import WorkspaceQuestions
+from helpers.each_row import each_row
 
 UNIT = "gemm/a b@gfx942"
 
@@ -27,7 +28,7 @@ def sent(endpoint: AnyEndpoint, *given: Any, viewer: str | None = None, **named:
     return "/".join(segments), dict(query), body and json.loads(body), retry
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("found", "expected"),
     [
         (sent(UnitQuestions.units, viewer="x"), ("units", {"client": "x"}, None, "always")),

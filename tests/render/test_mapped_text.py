@@ -15,6 +15,7 @@ from ckwatch.model.source_map import Origin, Site, SiteKind, SourceMap
 from ckwatch.model.text import Position, span
 from ckwatch.render.mapped_text import MappedText, Piece, Recorder, join, replace
 from ckwatch.render.outcome import map_of
+from helpers.each_row import each_row
 
 SITE = Site(SiteKind.TEXT, span("/t/a.j2", 3, 2, 9, 0), "text")
 PRINT = Site(SiteKind.EXPRESSION, span("/t/a.j2", 7, 0, 7, 9), "x")
@@ -109,9 +110,9 @@ def origin_at(found: SourceMap, offset: int) -> Origin:
     return origin
 
 
-@pytest.mark.parametrize("between", ["", ", ", "; "])
-@pytest.mark.parametrize("plain", [0, 1])
-@pytest.mark.parametrize("count", [2, 3, 4, 5, 40])
+@each_row("between", ["", ", ", "; "])
+@each_row("plain", [0, 1])
+@each_row("count", [2, 3, 4, 5, 40])
 def test_each_part_of_a_joined_text_keeps_its_place(between: str, plain: int, count: int) -> None:
     recorder = Recorder()
     text = "\n".join(f"line {number}" for number in range(count))
@@ -171,7 +172,7 @@ def lines_executed(run: Callable[[], object]) -> int:
     return count
 
 
-@pytest.mark.parametrize("number", range(len(DERIVED)))
+@each_row("number", range(len(DERIVED)))
 def test_twice_the_text_is_at_most_twice_the_work(number: int) -> None:
     def made(text: str) -> int:
         recorder = Recorder()

@@ -16,6 +16,7 @@ from ckwatch.render.tokens import (
     token_key,
     without_line_markers,
 )
+from helpers.each_row import each_row
 from references.executed_lines import executed_lines
 
 EQUAL = {
@@ -72,12 +73,12 @@ DIFFERENT = {
 }
 
 
-@pytest.mark.parametrize(("first", "second"), EQUAL.values(), ids=EQUAL)
+@each_row(("first", "second"), EQUAL.values())
 def test_equal(first: str, second: str) -> None:
     assert token_key(first) == token_key(second)
 
 
-@pytest.mark.parametrize(("first", "second"), DIFFERENT.values(), ids=DIFFERENT)
+@each_row(("first", "second"), DIFFERENT.values())
 def test_different(first: str, second: str) -> None:
     assert token_key(first) != token_key(second)
 
@@ -243,7 +244,7 @@ def test_what_is_the_hosts_alone_is_gone_and_lines_stay() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "condition",
     [
         "#if !defined(__HIP_DEVICE_COMPILE__)",
@@ -269,7 +270,7 @@ def test_ways_to_say_it(condition: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "int host;\n",
@@ -297,7 +298,7 @@ def test_what_is_in_doubt_counts(source: str) -> None:
     assert device_text(source) == source
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ('a\n#line 7 "b c"\nd', "a\n             \nd"),

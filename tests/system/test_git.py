@@ -6,12 +6,12 @@ import subprocess
 from pathlib import Path
 
 import anyio
-import pytest
 
 from ckwatch.system.git import commit_address, web_address, web_address_of
+from helpers.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("remote", "expected"),
     [
         ("https://example.org/owner/kernels.git\n", "https://example.org/owner/kernels"),

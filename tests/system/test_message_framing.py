@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ckwatch.system.message_framing import HEADER_LIMIT, MESSAGE_LIMIT, FramingError, MessageFramer
+from helpers.each_row import each_row
 
 GOOD = b"Content-Length: 2\r\n\r\n{}"
 
@@ -64,7 +65,7 @@ def test_messages(data: bytes, bodies: list[bytes]) -> None:
         assert read(data + GOOD, pieces) == [*bodies, b"{}"]
 
 
-@pytest.mark.parametrize(("data", "problem"), BROKEN, ids=[problem for _, problem in BROKEN])
+@each_row(("data", "problem"), BROKEN)
 def test_a_bad_header_is_one_problem_and_the_next_message_is_found(data: bytes, problem: str) -> None:
     bodies = (b"", b'{"jsonrpc": "2.0", "text": "a\\r\\n\\r\\nb"}', b"\n\n{\n}\n")
     for body in bodies if data.endswith(b"\n") else bodies[:1]:

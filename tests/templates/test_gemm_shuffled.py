@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from ckwatch.checks.rules.checker import check_instance
 from ckwatch.checks.rules.instances import rendered_instances
 from ckwatch.model.kernels import Unit
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace
 from ckwatch_templates import ROOT
+from helpers.each_row import each_row
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -28,7 +27,7 @@ def rendered(unit: Unit) -> str:
     return outcome.rendered.text
 
 
-@pytest.mark.parametrize("unit", [*units("preshuffled_gemm"), *units("microscaled_gemm")], ids=lambda unit: unit.id)
+@each_row("unit", [*units("preshuffled_gemm"), *units("microscaled_gemm")])
 def test_instances_of_the_examples_break_no_rule(unit: Unit) -> None:
     text = rendered(unit)
     (instance,) = rendered_instances(text)

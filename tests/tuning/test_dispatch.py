@@ -9,6 +9,7 @@ import random
 import pytest
 
 from ckwatch.tuning.dispatch import dispatch_set
+from helpers.each_row import each_row
 
 
 def test_an_instance_that_is_near_everywhere_is_enough() -> None:
@@ -50,7 +51,7 @@ def random_times(seed: int, shapes: int, instances: int) -> dict[str, dict[str, 
     }
 
 
-@pytest.mark.parametrize("seed", range(15))
+@each_row("seed", range(15))
 def test_no_smaller_set_will_do(seed: int) -> None:
     times = random_times(seed, 7, 8)
     found = dispatch_set(times)

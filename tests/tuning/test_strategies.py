@@ -12,6 +12,7 @@ import pytest
 from cases.tuning_spaces import POWERS, condition, cost_of, product_space, tiles
 from ckwatch.tuning.space import ListedSpace, Point, ProductSpace, Space, joined
 from ckwatch.tuning.strategies import STRATEGIES, Search, Strategy
+from helpers.each_row import each_row
 
 
 def cost(parameters: Mapping[str, Any]) -> float:
@@ -84,8 +85,8 @@ def test_seeds_come_first_unless_they_are_refused(name: str) -> None:
     assert (0, 7, 0) not in given
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
-@pytest.mark.parametrize(
+@each_row("name", STRATEGIES)
+@each_row(
     "space",
     [
         product_space({}, {"a": 1}),
@@ -93,7 +94,6 @@ def test_seeds_come_first_unless_they_are_refused(name: str) -> None:
         product_space({"a": ("x", "y", "z")}),
         joined([ListedSpace([{"a": 1}, {"b": 2}]), product_space({"a": (1, 2, 3)})]),
     ],
-    ids=["single", "empty", "three", "joined"],
 )
 def test_small_spaces_are_exhausted(name: str, space: Space) -> None:
     assert sorted(run(STRATEGIES[name], Search(space, random.Random(1)), lambda _: 5.0)) == sorted(space)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 
 import numpy as np
-import pytest
 
 from ckwatch.codeobject.access_patterns import fullest_bank
 from ckwatch.codeobject.lds_banks import bank_rule
 from ckwatch.model.instruction_counts import InstructionCounts, WorstRequest
 from ckwatch.verification.counting import COUNT_FIELDS, cache_line_bytes, counting_rules, counts_of, worst_of
+from helpers.each_row import each_row
 from references.wave_emulator import LANES, Bytes, WaveEmulator, WaveState
 
 PATTERNS = 200
@@ -102,9 +102,9 @@ def accessed(offsets: np.ndarray, mask: int, size_bytes: int) -> list[set[int]]:
     ]
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("size_bytes", LOADS)
-@pytest.mark.parametrize("writes", [False, True])
+@each_row("arch", ARCHS)
+@each_row("size_bytes", LOADS)
+@each_row("writes", [False, True])
 def test_cache_lines_are_those_of_brute_force(emulator: WaveEmulator, arch: str, size_bytes: int, writes: bool) -> None:
     data, line = operands(size_bytes), cache_line_bytes(arch)
     text = f"global_load_{LOADS[size_bytes]} {data}, OFFSET, s[18:19]"
@@ -137,9 +137,9 @@ def test_cache_lines_are_those_of_brute_force(emulator: WaveEmulator, arch: str,
                 )  # fmt: skip
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("size_bytes", LDS_LOADS)
-@pytest.mark.parametrize("writes", [False, True])
+@each_row("arch", ARCHS)
+@each_row("size_bytes", LDS_LOADS)
+@each_row("writes", [False, True])
 def test_turns_of_lds_are_those_of_brute_force(
     emulator: WaveEmulator, arch: str, size_bytes: int, writes: bool
 ) -> None:

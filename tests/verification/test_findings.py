@@ -9,6 +9,7 @@ import pytest
 
 from ckwatch.model.verification import FindingKind
 from ckwatch.verification.findings import MemoryRange, finding_of, merged
+from helpers.each_row import each_row
 from helpers.emulator_findings import TOLD
 
 X = MemoryRange(name="X", address=0x10000, size_bytes=4096)
@@ -47,7 +48,7 @@ def test_addresses_are_told_by_the_tensor(kind: str, address: int, size: int, ex
     assert message(kind, address=str(address), bytes=size) == expected
 
 
-@pytest.mark.parametrize("kind", list(FindingKind))
+@each_row("kind", list(FindingKind))
 def test_every_kind_has_a_sentence(kind: FindingKind) -> None:
     nowhere: dict[str, Any] = {"address": None, "bytes": None, "pc": None, "instruction": None}
     assert message(kind.value, note="v7")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from helpers.each_row import each_row
 from references.instruction_text import Text, parse
 from references.vector_references import VALUES, width_of
 from references.wave_emulator import ARCHITECTURES, FP16_OVFL, LANES, WaveEmulator, WaveState, Words, recorded
@@ -125,7 +126,7 @@ def wrapped(values: Array) -> Array:
     return (values + 2**31) % 2**32 - 2**31
 
 
-@pytest.mark.parametrize(("target", "name"), [key for key in LINES if "f8f6f4" not in key[1]])
+@each_row(("target", "name"), [key for key in LINES if "f8f6f4" not in key[1]])
 def test_matrix(emulator: WaveEmulator, target: str, name: str) -> None:
     match = NAME.match(name)
     assert match

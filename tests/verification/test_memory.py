@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.each_row import each_row
 from references.instruction_text import Text, parse
 from references.memory_references import (
     ADDRESS,
@@ -176,7 +177,7 @@ def same(got: WaveState, want: WaveState, line: str) -> None:
     assert np.array_equal(got.scalars[:102], want.scalars[:102]), line
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_instruction(emulator: WaveEmulator, name: str) -> None:
     for target, line in BY_NAME[name]:
         for seed in range(4 if "buffer" in name or exchanges(name) else 2):
@@ -186,7 +187,7 @@ def test_instruction(emulator: WaveEmulator, name: str) -> None:
                 same(emulator.run([line], target, state, checked=checked), want, f"{target}: {line}, seed {seed}")
 
 
-@pytest.mark.parametrize("text", CACHES)
+@each_row("text", CACHES)
 def test_caches_are_not_modelled(emulator: WaveEmulator, text: str) -> None:
     target, line = next(found for found in LINES if found[1].split(" ")[0] == text.split(" ")[0])
     state = state_for(emulator, line, 0)
@@ -221,7 +222,7 @@ def told(emulator: WaveEmulator) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", PLACED)
+@each_row("name", PLACED)
 def test_beyond_an_allocation(emulator: WaveEmulator, name: str) -> None:
     """The lanes that reach beyond do nothing and are reported; those beside them do what they do."""
     target, line = BY_NAME[name][0]
@@ -243,7 +244,7 @@ def test_beyond_an_allocation(emulator: WaveEmulator, name: str) -> None:
                 )
 
 
-@pytest.mark.parametrize("name", ALIGNED)
+@each_row("name", ALIGNED)
 def test_atomics_are_aligned(emulator: WaveEmulator, name: str) -> None:
     target, line = BY_NAME[name][0]
     state = state_for(emulator, line, 0)
@@ -255,7 +256,7 @@ def test_atomics_are_aligned(emulator: WaveEmulator, name: str) -> None:
     assert np.array_equal(got.lds, state.lds)
 
 
-@pytest.mark.parametrize("name", LOADS_AND_STORES)
+@each_row("name", LOADS_AND_STORES)
 def test_what_is_undefined(emulator: WaveEmulator, name: str) -> None:
     """Undefined bytes travel as values do, so that the reference moves them as well."""
     target, line = BY_NAME[name][0]
@@ -286,7 +287,7 @@ def test_what_is_undefined(emulator: WaveEmulator, name: str) -> None:
         assert {finding["kind"] for finding in told(emulator)} <= {"undefined-value", "write-conflict"}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if " v10" in BY_NAME[name][-1][1] or "s_" in name[:2]])
+@each_row("name", [name for name in NAMES if " v10" in BY_NAME[name][-1][1] or "s_" in name[:2]])
 def test_results_are_waited_for(emulator: WaveEmulator, name: str) -> None:
     """By the counter that counts them, and by flat instructions in both."""
     target, line = BY_NAME[name][-1]

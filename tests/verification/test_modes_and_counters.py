@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+from helpers.each_row import each_row
 from references.wave_emulator import DENORMALS, LANES, M0, WaveEmulator, WaveState
 
 TINY, SMALL = 2.0**-140, 2.0**-120
@@ -22,8 +23,8 @@ def floats(**rows: float) -> WaveState:
     return state
 
 
-@pytest.mark.parametrize("architecture", ["gfx942", "gfx1100"])
-@pytest.mark.parametrize(
+@each_row("architecture", ["gfx942", "gfx1100"])
+@each_row(
     ("line", "a", "b", "source_counts", "result"),
     [
         ("v_add_f32_e32 v10, v20, v30", TINY, 0.0, True, TINY),

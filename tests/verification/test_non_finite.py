@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from helpers.each_row import each_row
 from references.wave_emulator import ALL_ARCHITECTURES, LANES, WaveEmulator, WaveState
 
 INF, NAN = float("inf"), float("nan")
@@ -30,7 +31,7 @@ def f32(a: float, b: float) -> WaveState:
 
 
 @pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
-@pytest.mark.parametrize(
+@each_row(
     ("line", "a", "b", "note"),
     [
         ("v_sub_f32_e32 v10, v20, v30", -INF, -INF, f"v10 is NaN, {INFINITE}"),

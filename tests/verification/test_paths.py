@@ -10,6 +10,7 @@ from itertools import count, takewhile
 import numpy as np
 import pytest
 
+from helpers.each_row import each_row
 from references.wave_emulator import ALL_ARCHITECTURES, LANES, WaveEmulator, WaveState
 
 GFX9, GFX12 = ("gfx90a", "gfx942", "gfx950"), ("gfx1201", "gfx1250")
@@ -139,7 +140,7 @@ EVERYWHERE: dict[str, tuple[list[str], list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EVERYWHERE)
+@each_row("name", EVERYWHERE)
 @pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
 def test_a_wait_is_missing_on_some_path_or_on_none(emulator: WaveEmulator, architecture: str, name: str) -> None:
     lines, expected = EVERYWHERE[name]
@@ -252,8 +253,8 @@ def found_twice(emulator: WaveEmulator, lines: Sequence[str], architecture: str)
     return notes
 
 
-@pytest.mark.parametrize("use", HALVES)
-@pytest.mark.parametrize("architecture", ["gfx1100", "gfx1201"])
+@each_row("use", HALVES)
+@each_row("architecture", ["gfx1100", "gfx1201"])
 def test_a_load_into_one_half_leaves_the_other(emulator: WaveEmulator, architecture: str, use: str) -> None:
     low, high, is_written = HALVES[use]
     how, counter = "overwritten" if is_written else "read", "loadcnt" if architecture in GFX12 else "vmcnt"

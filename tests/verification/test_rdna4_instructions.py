@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from helpers.each_row import each_row
 from references.vector_references import VECTOR
 from references.wave_emulator import EXEC, LANES, M0, SCC, WaveEmulator, WaveState, recorded
 
@@ -84,8 +85,8 @@ def same(bits: int, want: Any, kind: str) -> bool:
     return bool((np.isnan(got) and np.isnan(wanted)) or got.view(word) == wanted.view(word))
 
 
-@pytest.mark.parametrize("kind", ["f32", "f16"])
-@pytest.mark.parametrize("name", [*BINARY, *UNARY])
+@each_row("kind", ["f32", "f16"])
+@each_row("name", [*BINARY, *UNARY])
 def test_scalar_floats(emulator: WaveEmulator, name: str, kind: str) -> None:
     line = line_of(f"s_{name}_{kind} s10, s20" + (", s21" if name in BINARY else ""))
     values = SINGLES.view(np.float32) if kind == "f32" else HALVES.astype(np.uint16).view(np.float16)
@@ -249,7 +250,7 @@ VECTOR_LOAD, LDS_LOAD = "global_load_b32 v10, v[20:21], off", "ds_load_b32 v10, 
 SCALAR_LOAD = "s_load_b32 s10, s[20:21], 0x8"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("load", "wait", "found"),
     [
         (VECTOR_LOAD, "", "loadcnt"), (VECTOR_LOAD, "s_wait_loadcnt 0x0", ""), (VECTOR_LOAD, "s_wait_dscnt 0x0", "loadcnt"),
@@ -437,7 +438,7 @@ def atomic_values(name: str, seed: int) -> Array:
     return random.integers(0, 1 << 32, WAVE, dtype=np.uint32)
 
 
-@pytest.mark.parametrize("name", list(ATOMICS))
+@each_row("name", list(ATOMICS))
 def test_atomics_return_with_a_temporal_hint(emulator: WaveEmulator, name: str) -> None:
     state = memory_state(emulator)
     old, data = atomic_values(name, 9), atomic_values(name, 10)
@@ -661,7 +662,7 @@ def put_addend(state: WaveState, first: int, words: Array, narrow: bool) -> None
             state.vectors[first + i % 8, lanes] = words[i]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("target", "line"),
     [
         (target, line)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from helpers.each_row import each_row
 from references.wave_emulator import EXEC, LANES, SCC, VCC, WaveEmulator, WaveState, recorded
 
 ARCH = "gfx1100"
@@ -49,9 +50,7 @@ def test_comparisons_write_one_register(emulator: WaveEmulator) -> None:
     assert np.array_equal(after.scalars[:EXEC], state.scalars[:EXEC])
 
 
-@pytest.mark.parametrize(
-    "name", ["and", "or", "xor", "nand", "nor", "xnor", "and_not0", "and_not1", "or_not0", "or_not1"]
-)
+@each_row("name", ["and", "or", "xor", "nand", "nor", "xnor", "and_not0", "and_not1", "or_not0", "or_not1"])
 def test_saveexec(emulator: WaveEmulator, name: str) -> None:
     state = random_state(2)
     state.exec_mask = 0x0F0F1234

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.each_row import each_row
 from references.instruction_text import literal_bits, parse
 from references.scalar_references import SAVES_EXEC, SCALAR, ScalarReference
 from references.wave_emulator import DENORMALS, EXEC, M0, SCC, VCC, WaveEmulator, WaveState, recorded
@@ -73,7 +74,7 @@ def expected(reference: ScalarReference, line: str, state: WaveState) -> tuple[i
     return result, reference.scc(result, *values) if reference.scc else scc
 
 
-@pytest.mark.parametrize("name", sorted(SCALAR))
+@each_row("name", sorted(SCALAR))
 def test_instruction(emulator: WaveEmulator, name: str) -> None:
     reference, random = SCALAR[name], np.random.default_rng(3)
     assert named(name)
@@ -96,7 +97,7 @@ def test_instruction(emulator: WaveEmulator, name: str) -> None:
             assert not wrong, f"{line} of {state.scalars[[20, 21, 30, 31, SCC]]}: {wrong}"
 
 
-@pytest.mark.parametrize("name", sorted(SAVES_EXEC))
+@each_row("name", sorted(SAVES_EXEC))
 def test_saving_exec(emulator: WaveEmulator, name: str) -> None:
     random = np.random.default_rng(4)
     for _ in range(10):
@@ -179,7 +180,7 @@ def test_rounding_other_than_to_nearest_even_is_refused(emulator: WaveEmulator) 
     assert '"unknown-instruction"' in emulator.finding()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["s_nop", "s_sleep", "s_setprio", "s_barrier", "s_waitcnt", "s_sethalt", "s_icache_inv", "s_incperflevel",
      "s_decperflevel", "s_ttracedata", "s_wakeup", "s_sendmsg"],

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from helpers.each_row import each_row
 from references.instruction_lists import DIVISION_F64
 from references.instruction_text import exec_lanes, parse
 from references.vector_references import VALUES, bfloat_bits, fma, half_of, small_code, small_codes, width_of
@@ -257,7 +258,7 @@ def prng(x: Array) -> Array:
     return (x << 1 & 0xFFFFFFFF) ^ np.where(x >> 31, 197, 0)
 
 
-@pytest.mark.parametrize("name", SCALED)
+@each_row("name", SCALED)
 def test_scaled_conversions(emulator: WaveEmulator, name: str) -> None:
     for seed, (target, line) in enumerate(named(name)):
         state, text = random_state(seed), parse(line)

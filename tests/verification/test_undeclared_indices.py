@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
 
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.progress import Progress
@@ -19,7 +18,6 @@ from ckwatch.model.tensor_values import ContentKind, TensorValues
 from ckwatch.model.text import span
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification, VerificationOutcome
-from ckwatch.verification import verify_job as module
 from ckwatch.verification.findings import merged
 from ckwatch.verification.undeclared_indices import IndexUse, Probe, declared, probe_values, spots_of, suspects, use_of
 from ckwatch.verification.verify_job import verify_job
@@ -58,9 +56,7 @@ PROBLEM = KernelProblem(
 )  # fmt: skip
 
 
-def verified(
-    monkeypatch: pytest.MonkeyPatch, kernel: Any, problem: KernelProblem = PROBLEM, *, hint: str = ""
-) -> TrialVerified:
+def verified(kernel: Any, problem: KernelProblem = PROBLEM, *, hint: str = "") -> TrialVerified:
     """The outcome of a kernel that calls `read(row, bytes at an address)` for what it reads of memory."""
     device = FakeEmulator()
 
@@ -83,12 +79,12 @@ def verified(
         device.wrote(arrays["Y"].ctypes.data, arrays["Y"].nbytes)
         return 0
 
-    monkeypatch.setattr(module, "EmulatedDevice", lambda *_: device)
-    monkeypatch.setattr(module, "ArtifactLoader", partial(FakeLoader, device, launched))
+    fakes: Any = {"emulator": lambda *_: device, "loader": partial(FakeLoader, device, launched)}
     trial = Trial(name="5x100", shape="T=5", problem=problem, hint=hint)
     heard: list[TrialVerified] = []
     job = VerifyJob(arch="gfx942", symbol="gather", trials=(trial,), library="/l.so", objdump="/objdump")
-    verify_job(job, [b""], Progress(lambda said: heard.append(said) if isinstance(said, TrialVerified) else None))
+    progress = Progress(lambda said: heard.append(said) if isinstance(said, TrialVerified) else None)
+    verify_job(job, [b""], progress, **fakes)
     return heard[0]
 
 
@@ -96,8 +92,8 @@ def gather(read: Any, begin: int, token: int, column: int, where: Any, _flag: An
     return float(read(begin + 4 * (int(where[token]) * COLUMNS + column)))
 
 
-def test_a_right_gather_is_a_warning_at_its_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = verified(monkeypatch, gather)
+def test_a_right_gather_is_a_warning_at_its_input() -> None:
+    found = verified(gather)
     assert found.problem.outcome is ProblemOutcome.NOT_COMPARED
     (warning,) = found.findings
     assert (warning.kind, warning.tensor) == (FindingKind.UNDECLARED_INDEX, "Where")
@@ -111,38 +107,38 @@ def test_a_right_gather_is_a_warning_at_its_input(monkeypatch: pytest.MonkeyPatc
     assert (verification.outcome, verification.warnings) == (VerificationOutcome.VERIFIED, (warning,))
 
 
-def test_what_is_declared_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_declared_is_not_looked_at() -> None:
     where, *others = PROBLEM.buffers
     values = TensorValues(kind=ContentKind.INDEX, numbers=(0, ROWS))
     said = replace(PROBLEM, buffers=(replace(where, values=values), *others))
-    assert verified(monkeypatch, gather, said).findings == ()
+    assert verified(gather, said).findings == ()
     values = TensorValues(kind=ContentKind.INDEX, numbers=(0, ROWS + 1))
     said = replace(PROBLEM, buffers=(replace(where, values=values), *others))
-    assert [one.kind for one in verified(monkeypatch, gather, said).findings] == [FindingKind.OUT_OF_BOUNDS_READ]
+    assert [one.kind for one in verified(gather, said).findings] == [FindingKind.OUT_OF_BOUNDS_READ]
 
 
-def test_a_mistake_that_an_input_only_switches_on_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_that_an_input_only_switches_on_stays_one() -> None:
     def gated(read: Any, begin: int, token: int, column: int, _where: Any, flag: Any) -> float:
         return float(read(begin + 4 * ROWS * COLUMNS + 4 * column)) if flag[token] > 1 else 0.0
 
-    found = verified(monkeypatch, gated)
+    found = verified(gated)
     assert [one.kind for one in found.findings] == [FindingKind.OUT_OF_BOUNDS_READ]
 
 
-def test_a_length_is_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_length_is_no_index() -> None:
     def summed(read: Any, begin: int, token: int, column: int, where: Any, _flag: Any) -> float:
         first = begin + 4 * ROWS * COLUMNS
         return float(sum(read(first + 4 * at) for at in range(min(int(where[token]), 8))))
 
-    found = verified(monkeypatch, summed)
+    found = verified(summed)
     assert [one.kind for one in found.findings] == [FindingKind.OUT_OF_BOUNDS_READ]
 
 
-def test_a_mistake_beside_an_undeclared_index_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_beside_an_undeclared_index_stays_one() -> None:
     def beyond(read: Any, begin: int, token: int, column: int, where: Any, _flag: Any) -> float:
         return float(read(begin + 4 * ((int(where[token]) + ROWS - 1) * COLUMNS + column)))
 
-    found = verified(monkeypatch, beyond)
+    found = verified(beyond)
     assert FindingKind.OUT_OF_BOUNDS_READ in {one.kind for one in found.findings}
 
 
@@ -161,11 +157,11 @@ def test_without_an_address_nothing_is_said() -> None:
     assert spots_of(()) == set()
 
 
-def test_a_finding_on_a_derived_shape_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finding_on_a_derived_shape_says_what_to_do() -> None:
     def beyond(read: Any, begin: int, _token: int, _column: int, _where: Any, _flag: Any) -> float:
         return float(read(begin + 4 * ROWS * COLUMNS))
 
-    (finding,) = verified(monkeypatch, beyond, hint="say so under [operation.limits]").findings
+    (finding,) = verified(beyond, hint="say so under [operation.limits]").findings
     assert finding.hint == "say so under [operation.limits]"
     found = Verification(device="emulated:gfx942", problems=(), findings=(finding,))
     (shown,) = diagnostics_once(found, "k/a@gfx942", span("/k.toml", 0, 0, 0, 1))

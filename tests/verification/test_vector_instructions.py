@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from helpers.each_row import each_row
 from references.instruction_text import Text, exec_lanes, lanes_of, mask_of, parse, put_words, results_of, source_words
 from references.rdna_references import OF_GFX12, RDNA, RENAMED, reference_of, usual
 from references.vector_references import KEEPING, VECTOR, Reference
@@ -315,7 +316,7 @@ def check(emulator: WaveEmulator, target: str, line: str, seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("name", sorted(VECTOR))
+@each_row("name", sorted(VECTOR))
 def test_instruction(emulator: WaveEmulator, name: str) -> None:
     assert LINES.get(name), f"no target has {name}"
     for number, (target, line) in enumerate(LINES[name]):
@@ -354,7 +355,7 @@ RDNA_LINES = {
 }
 
 
-@pytest.mark.parametrize(("target", "line"), [(target, line) for target, lines in RDNA_LINES.items() for line in lines])
+@each_row(("target", "line"), [(target, line) for target, lines in RDNA_LINES.items() for line in lines])
 def test_instruction_of_rdna(emulator: WaveEmulator, target: str, line: str) -> None:
     text = usual(line)
     reference = reference_of(text)

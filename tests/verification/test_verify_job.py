@@ -22,7 +22,6 @@ from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.trials import Contents, GapFill, Trial
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, VerifiedProblem
-from ckwatch.verification import verify_job as module
 from ckwatch.verification.verify_job import UNKNOWN_OPERATION, verify_job
 from fakes.fake_emulator import Arrays, FakeEmulator, FakeLoader, Kernel
 from helpers.emulator_findings import told
@@ -67,19 +66,17 @@ def define(device: FakeEmulator, arrays: Arrays, sizes: Sizes, rows: int) -> Non
 
 
 def verified(
-    monkeypatch: pytest.MonkeyPatch,
     kernel: Kernel,
     trial: Trial = TRIAL,
     device: FakeEmulator | None = None,
     **job: Any,
 ) -> tuple[VerifiedProblem, tuple[EmulatedFinding, ...]]:
     device = device or FakeEmulator()
-    monkeypatch.setattr(module, "EmulatedDevice", lambda *_: device)
-    monkeypatch.setattr(module, "ArtifactLoader", partial(FakeLoader, device, kernel))
+    fakes: Any = {"emulator": lambda *_: device, "loader": partial(FakeLoader, device, kernel)}
     usual = VerifyJob(arch="gfx942", symbol="gemm", trials=(trial,), library="/l.so", objdump="/objdump")
     heard: list[TrialVerified] = []
     stages: list[str] = []
-    verify_job(replace(usual, **job), [b""], progress_of(stages, heard))
+    verify_job(replace(usual, **job), [b""], progress_of(stages, heard), **fakes)
     assert stages == ["loading the emulator", f"verifying {trial.name} ({trial.shape})"]
     assert device.is_empty
     assert [one.number for one in heard] == [0]
@@ -102,23 +99,23 @@ def changed(change: Any) -> Kernel:
     return kernel
 
 
-def test_a_right_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_right_kernel() -> None:
     device = FakeEmulator()
-    problem, findings = verified(monkeypatch, right, device=device)
+    problem, findings = verified(right, device=device)
     assert problem == VerifiedProblem(name="ragged", shape=TRIAL.shape, outcome=ProblemOutcome.RIGHT)
     assert findings == ()
     assert device.settings == [{"checked": True, "traced": False, "judged": False, "workgroups": None, "seed": 1}]
 
 
-def test_without_checks_what_differs_from_the_poison_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_checks_what_differs_from_the_poison_was_written() -> None:
     def unaware(_device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
         x, w, y = matrices(arrays, sizes)
         y[...] = x @ w
         return 0
 
-    problem, _ = verified(monkeypatch, unaware, checked=False)
+    problem, _ = verified(unaware, checked=False)
     assert problem.outcome is ProblemOutcome.RIGHT
-    problem, _ = verified(monkeypatch, lambda *_: 0, checked=False)
+    problem, _ = verified(lambda *_: 0, checked=False)
     assert (
         problem.message
         == f"the kernel left {M * N} of {M * N} elements of Y unwritten (the first is Y[0, 0], the last {LAST})"
@@ -134,25 +131,25 @@ def test_without_checks_what_differs_from_the_poison_was_written(monkeypatch: py
         (lambda arrays: arrays["Y"].__setitem__(3, np.nan), "1 of 480 elements of Y are NaN"),
     ],
 )
-def test_a_wrong_result(monkeypatch: pytest.MonkeyPatch, change: Any, message: str) -> None:
-    problem, _ = verified(monkeypatch, changed(change))
+def test_a_wrong_result(change: Any, message: str) -> None:
+    problem, _ = verified(changed(change))
     assert problem.outcome is ProblemOutcome.WRONG
     assert problem.message is not None
     assert message in problem.message
 
 
-def test_an_output_that_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_that_is_not_written() -> None:
     def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
         x, w, y = matrices(arrays, sizes)
         y[...] = x @ w
         define(device, arrays, sizes, sizes["M"] - 1)
         return 0
 
-    problem, _ = verified(monkeypatch, kernel)
+    problem, _ = verified(kernel)
     assert problem.outcome is ProblemOutcome.WRONG
     part = f"the kernel left {N} of {M * N} elements of Y unwritten (the first is Y[{M - 1}, 0], the last {LAST})"
     assert problem.message == part
-    problem, _ = verified(monkeypatch, kernel, replace(TRIAL, problem=UNKNOWN))
+    problem, _ = verified(kernel, replace(TRIAL, problem=UNKNOWN))
     assert (problem.outcome, problem.message) == (ProblemOutcome.WRONG, part)
 
 
@@ -164,26 +161,26 @@ def test_an_output_that_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
         ("", None, "no reason is given"),
     ],
 )
-def test_a_refusal_says_why(monkeypatch: pytest.MonkeyPatch, said: str, refusal: str | None, message: str) -> None:
+def test_a_refusal_says_why(said: str, refusal: str | None, message: str) -> None:
     def kernel(_device: FakeEmulator, _arrays: Arrays, _sizes: Sizes) -> int:
         os.write(2, said.encode())
         return -23
 
-    problem, _ = verified(monkeypatch, kernel, replace(TRIAL, refusal=refusal))
+    problem, _ = verified(kernel, replace(TRIAL, refusal=refusal))
     assert (problem.outcome, problem.message, problem.share) == (ProblemOutcome.REFUSED, message, 0.0)
 
 
-def test_a_refusal_that_no_rule_explains_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, _ = verified(monkeypatch, lambda *_: -23, replace(TRIAL, refusal=""))
+def test_a_refusal_that_no_rule_explains_is_wrong() -> None:
+    problem, _ = verified(lambda *_: -23, replace(TRIAL, refusal=""))
     assert (problem.outcome, problem.message) == (
         ProblemOutcome.WRONG,
         "it refuses a shape that it should support: no reason is given",
     )
 
 
-def test_a_wrong_result_instead_of_a_refusal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_result_instead_of_a_refusal_says_so() -> None:
     problem, _ = verified(
-        monkeypatch, changed(lambda arrays: arrays["Y"].__setitem__(3, 100.0)), replace(TRIAL, refusal="K is too small")
+        changed(lambda arrays: arrays["Y"].__setitem__(3, 100.0)), replace(TRIAL, refusal="K is too small")
     )
     assert problem.outcome is ProblemOutcome.WRONG
     assert problem.message is not None
@@ -191,14 +188,14 @@ def test_a_wrong_result_instead_of_a_refusal_says_so(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("contents", list(Contents))
-def test_inputs_of_each_kind(monkeypatch: pytest.MonkeyPatch, contents: Contents) -> None:
+def test_inputs_of_each_kind(contents: Contents) -> None:
     seen: list[Arrays] = []
 
     def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
         seen.append({name: values.copy() for name, values in arrays.items()})
         return right(device, arrays, sizes)
 
-    problem, _ = verified(monkeypatch, kernel, replace(TRIAL, contents=contents))
+    problem, _ = verified(kernel, replace(TRIAL, contents=contents))
     assert problem.outcome is ProblemOutcome.RIGHT
     x, w = seen[0]["X"].reshape(M, K), seen[0]["W"]
     if contents in (Contents.ZEROS, Contents.ONES):
@@ -210,31 +207,29 @@ def test_inputs_of_each_kind(monkeypatch: pytest.MonkeyPatch, contents: Contents
         assert abs(x).max() <= 1
 
 
-def test_an_error_code_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, _ = verified(monkeypatch, lambda *_: 719)
+def test_an_error_code_is_wrong() -> None:
+    problem, _ = verified(lambda *_: 719)
     assert problem.outcome is ProblemOutcome.WRONG
     assert problem.message == "gemm returned 719 (hipErrorLaunchFailure: the kernel failed while it ran)"
 
 
 @pytest.mark.parametrize(("hint", "outcome"), [("", ProblemOutcome.WRONG), ("derived", ProblemOutcome.REFUSED)])
-def test_a_launch_that_no_device_does_is_a_refusal_of_derived_sizes(
-    monkeypatch: pytest.MonkeyPatch, hint: str, outcome: ProblemOutcome
-) -> None:
-    problem, _ = verified(monkeypatch, lambda *_: 9, replace(TRIAL, hint=hint))
+def test_a_launch_that_no_device_does_is_a_refusal_of_derived_sizes(hint: str, outcome: ProblemOutcome) -> None:
+    problem, _ = verified(lambda *_: 9, replace(TRIAL, hint=hint))
     assert problem.outcome is outcome
     assert problem.message is not None
     assert "hipErrorInvalidConfiguration: the kernel's grid or workgroup" in problem.message
 
 
-def test_a_launch_that_failed_by_our_fault_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_that_failed_by_our_fault_is_not_verified() -> None:
     device = FakeEmulator(error=BenchmarkError(FailureKind.NO_MEMORY, "too little memory"))
-    problem, _ = verified(monkeypatch, right, device=device)
+    problem, _ = verified(right, device=device)
     assert (problem.outcome, problem.message) == (ProblemOutcome.NOT_VERIFIED, "too little memory")
 
 
-def test_an_unknown_instruction_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_instruction_is_not_verified() -> None:
     device = FakeEmulator([told("unknown-instruction", instruction="v_foo v1")])
-    problem, findings = verified(monkeypatch, lambda *_: 719, device=device)
+    problem, findings = verified(lambda *_: 719, device=device)
     assert (problem.outcome, problem.message) == (
         ProblemOutcome.NOT_VERIFIED,
         "the emulator does not know `v_foo v1`",
@@ -242,14 +237,13 @@ def test_an_unknown_instruction_is_not_verified(monkeypatch: pytest.MonkeyPatch)
     assert [one.kind for one in findings] == [FindingKind.UNKNOWN_INSTRUCTION]
 
 
-def test_a_kernel_without_end_is_wrong_and_ends_the_verification(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_without_end_is_wrong_and_ends_the_verification() -> None:
     device = FakeEmulator([told("no-end", note="250000000 counted instructions of the workgroup")])
-    monkeypatch.setattr(module, "EmulatedDevice", lambda *_: device)
-    monkeypatch.setattr(module, "ArtifactLoader", partial(FakeLoader, device, right))
+    fakes: Any = {"emulator": lambda *_: device, "loader": partial(FakeLoader, device, right)}
     trials = (TRIAL, replace(TRIAL, name="later"), replace(TRIAL, name="last"))
     heard: list[TrialVerified] = []
     job = VerifyJob(arch="gfx942", symbol="gemm", trials=trials, library="/l.so", objdump="/objdump")
-    verify_job(job, [b""], progress_of([], heard))
+    verify_job(job, [b""], progress_of([], heard), **fakes)
     limit = (
         "does not end within 250,000,000 counted instructions of the workgroup: it loops, or waits for what never comes"
     )
@@ -258,11 +252,11 @@ def test_a_kernel_without_end_is_wrong_and_ends_the_verification(monkeypatch: py
         (1, ProblemOutcome.NOT_TRIED, "not tried, since the kernel does not end on ragged"),
         (2, ProblemOutcome.NOT_TRIED, "not tried, since the kernel does not end on ragged"),
     ]
-    problem, findings = verified(monkeypatch, right, replace(TRIAL, workgroups=2), device)
+    problem, findings = verified(right, replace(TRIAL, workgroups=2), device)
     assert (problem.outcome, findings) == (ProblemOutcome.NOT_VERIFIED, ()), "it may wait for one that was left out"
 
 
-def test_findings_name_the_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_name_the_tensor() -> None:
     device = FakeEmulator()
 
     def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
@@ -270,7 +264,7 @@ def test_findings_name_the_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
         device.told = [told("out-of-bounds-read", address=str(end + 4), bytes=4)]
         return right(device, arrays, sizes)
 
-    _, findings = verified(monkeypatch, kernel, device=device)
+    _, findings = verified(kernel, device=device)
     size = 4 * K * N
     assert [one.message for one in findings] == [
         f"reads 4 bytes that begin 4 bytes beyond the end of W ({size:,} bytes)"
@@ -278,7 +272,7 @@ def test_findings_name_the_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
     assert findings[0].problem == "ragged"
 
 
-def test_where_nan_arises_is_traced_by_a_second_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nan_arises_is_traced_by_a_second_launch() -> None:
     device = FakeEmulator()
 
     def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
@@ -288,19 +282,17 @@ def test_where_nan_arises_is_traced_by_a_second_launch(monkeypatch: pytest.Monke
             device.told = [told("non-finite"), told("lds-race")]
         return 0
 
-    problem, findings = verified(monkeypatch, kernel, device=device)
+    problem, findings = verified(kernel, device=device)
     assert problem.outcome is ProblemOutcome.WRONG
     assert [one.kind for one in findings] == [FindingKind.NON_FINITE]
     device.told = []
-    problem, findings = verified(monkeypatch, kernel, replace(TRIAL, problem=UNKNOWN), device)
+    problem, findings = verified(kernel, replace(TRIAL, problem=UNKNOWN), device)
     assert problem.outcome is ProblemOutcome.NOT_COMPARED
     assert [one.kind for one in findings] == [FindingKind.NON_FINITE]
 
 
 @pytest.mark.parametrize("problem", [TRIAL.problem, UNKNOWN])
-def test_nothing_is_traced_without_a_number_that_is_not_finite(
-    monkeypatch: pytest.MonkeyPatch, problem: KernelProblem
-) -> None:
+def test_nothing_is_traced_without_a_number_that_is_not_finite(problem: KernelProblem) -> None:
     """NaN in the gaps and where nothing was written is not the kernel's."""
 
     def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
@@ -310,11 +302,11 @@ def test_nothing_is_traced_without_a_number_that_is_not_finite(
         return 0
 
     device = FakeEmulator()
-    verified(monkeypatch, kernel, replace(TRIAL, problem=problem), device)
+    verified(kernel, replace(TRIAL, problem=problem), device)
     assert [one["traced"] for one in device.settings] == [False]
 
 
-def test_a_part_of_the_workgroups_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_of_the_workgroups_is_compared() -> None:
     def run(change: Any, rows: int = 6) -> VerifiedProblem:
         def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
             x, w, y = matrices(arrays, sizes)
@@ -323,7 +315,7 @@ def test_a_part_of_the_workgroups_is_compared(monkeypatch: pytest.MonkeyPatch) -
             change(y)
             return 0
 
-        return verified(monkeypatch, kernel, replace(TRIAL, workgroups=1), FakeEmulator(computed=(1, 4)))[0]
+        return verified(kernel, replace(TRIAL, workgroups=1), FakeEmulator(computed=(1, 4)))[0]
 
     good = run(lambda _: None)
     assert (good.outcome, good.share) == (ProblemOutcome.RIGHT, 0.25)
@@ -339,28 +331,28 @@ def test_a_part_of_the_workgroups_is_compared(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
-def test_device_code_that_cannot_be_executed_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, _ = verified(monkeypatch, lambda *_: 303, device=FakeEmulator(unloadable="llvm-objdump failed"))
+def test_device_code_that_cannot_be_executed_is_not_verified() -> None:
+    problem, _ = verified(lambda *_: 303, device=FakeEmulator(unloadable="llvm-objdump failed"))
     assert (problem.outcome, problem.message) == (
         ProblemOutcome.NOT_VERIFIED,
         "the device code cannot be executed: llvm-objdump failed",
     )
 
 
-def test_pointers_can_be_off_by_an_element(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pointers_can_be_off_by_an_element() -> None:
     device = FakeEmulator()
-    problem, _ = verified(monkeypatch, right, replace(TRIAL, offset=1), device=device)
+    problem, _ = verified(right, replace(TRIAL, offset=1), device=device)
     assert problem.outcome is ProblemOutcome.RIGHT
     assert {address % 256 for address in device.addresses} == {4}
 
 
-def test_one_pointer_alone_can_be_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_pointer_alone_can_be_off() -> None:
     device = FakeEmulator()
-    verified(monkeypatch, right, replace(TRIAL, offset=2, off="W"), device=device)
+    verified(right, replace(TRIAL, offset=2, off="W"), device=device)
     assert [address % 256 for address in device.addresses] == [0, 8, 0]
 
 
-def test_gaps_of_inputs_can_hold_infinity(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gaps_of_inputs_can_hold_infinity() -> None:
     plain = gemm_problem()
     view = replace(plain.views[0], strides=(K + 2, 1))
     assert plain.gemm is not None
@@ -377,19 +369,19 @@ def test_gaps_of_inputs_can_hold_infinity(monkeypatch: pytest.MonkeyPatch) -> No
         return 1
 
     for gaps in GapFill:
-        verified(monkeypatch, kernel, replace(TRIAL, problem=padded, gaps=gaps))
+        verified(kernel, replace(TRIAL, problem=padded, gaps=gaps))
     assert np.isnan(seen[0])
     assert np.isinf(seen[-1])
 
 
-def test_results_of_an_unknown_operation_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_of_an_unknown_operation_are_not_compared() -> None:
     trial = replace(TRIAL, problem=replace(gemm_problem(ldc=LDC), computed=None))
-    problem, _ = verified(monkeypatch, right, trial)
+    problem, _ = verified(right, trial)
     assert (problem.outcome, problem.message) == (ProblemOutcome.NOT_COMPARED, UNKNOWN_OPERATION)
 
 
 @pytest.mark.parametrize("checked", [False, True])
-def test_rows_far_apart_are_compared_with_the_same_without_gaps(monkeypatch: pytest.MonkeyPatch, checked: bool) -> None:
+def test_rows_far_apart_are_compared_with_the_same_without_gaps(checked: bool) -> None:
     dense = gemm_problem()
     far = replace(dense.views[0], strides=(1000, 1))
     assert dense.gemm is not None
@@ -405,9 +397,9 @@ def test_rows_far_apart_are_compared_with_the_same_without_gaps(monkeypatch: pyt
         x = np.lib.stride_tricks.as_strided(arrays["X"], (M, K), (4 * distance, 4))
         return right(device, {**arrays, "X": x.copy().reshape(-1)}, sizes)
 
-    problem, _ = verified(monkeypatch, kernel, trial, checked=checked)
+    problem, _ = verified(kernel, trial, checked=checked)
     assert problem.outcome is ProblemOutcome.RIGHT
-    problem, _ = verified(monkeypatch, partial(kernel, distance=999), trial, checked=checked)
+    problem, _ = verified(partial(kernel, distance=999), trial, checked=checked)
     assert problem.outcome is ProblemOutcome.WRONG
 
 
@@ -422,11 +414,9 @@ def test_rows_far_apart_are_compared_with_the_same_without_gaps(monkeypatch: pyt
         ),
     ],
 )  # fmt: skip
-def test_a_users_reference(
-    text: str, outcome: ProblemOutcome, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_users_reference(text: str, outcome: ProblemOutcome, words: str, tmp_path: Path) -> None:
     problem, reference = called_reference(TRIAL.problem, tmp_path / "reference.py", text)
-    found, _ = verified(monkeypatch, right, replace(TRIAL, problem=problem), reference=reference)
+    found, _ = verified(right, replace(TRIAL, problem=problem), reference=reference)
     assert found.outcome is outcome
     assert words in (found.message or "")
     mistake = mistakes.pop()
@@ -435,15 +425,13 @@ def test_a_users_reference(
         assert (mistake.line, mistake.problem) == (2, "ragged")
 
 
-def test_what_is_left_is_reported_though_the_reference_is_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_left_is_reported_though_the_reference_is_wrong(tmp_path: Path) -> None:
     def half(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
         define(device, arrays, sizes, sizes["M"] // 2)
         return 0
 
     problem, reference = called_reference(TRIAL.problem, tmp_path / "reference.py", "def f(X):\n    return X.y\n")
-    found, _ = verified(monkeypatch, half, replace(TRIAL, problem=problem), reference=reference)
+    found, _ = verified(half, replace(TRIAL, problem=problem), reference=reference)
     assert found.outcome is ProblemOutcome.WRONG
     assert "unwritten" in (found.message or "")
 
@@ -469,7 +457,6 @@ def written_rows(rows: int, change: Any = lambda _: None) -> Kernel:
 
 def sampled(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     device: FakeEmulator,
     kernel: Kernel,
     trial: Trial = CUSTOM,
@@ -477,19 +464,17 @@ def sampled(
 ) -> tuple[VerifiedProblem, tuple[EmulatedFinding, ...]]:
     text = "def f(X, W):\n    return X @ W\n"
     problem, reference = called_reference(trial.problem, tmp_path / "reference.py", text)
-    return verified(monkeypatch, kernel, replace(trial, problem=problem), device, reference=reference, **job)
+    return verified(kernel, replace(trial, problem=problem), device, reference=reference, **job)
 
 
-def test_of_a_large_custom_problem_what_a_sample_writes_is_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_large_custom_problem_what_a_sample_writes_is_compared(tmp_path: Path) -> None:
     device = FakeEmulator(computed=(40, 1000), cost=DEAR)
-    problem, findings = sampled(tmp_path, monkeypatch, device, written_rows(6))
+    problem, findings = sampled(tmp_path, device, written_rows(6))
     assert (problem.outcome, problem.message, problem.workgroups) == (ProblemOutcome.RIGHT, None, (40, 1000))
     assert (findings, device.samples) == ((), [8, 32])
 
     device = FakeEmulator(computed=(40, 1000), cost=DEAR)
-    problem, _ = sampled(tmp_path, monkeypatch, device, written_rows(6, lambda y: y.__setitem__((2, 5), 9.0)))
+    problem, _ = sampled(tmp_path, device, written_rows(6, lambda y: y.__setitem__((2, 5), 9.0)))
     assert problem.outcome is ProblemOutcome.WRONG
     assert (problem.message or "").startswith("1 of 120 compared elements of Y are wrong (Y[2, 5] is 9, reference ")
     assert (problem.message or "").endswith("; 40 of 1,000 workgroups were executed")
@@ -507,26 +492,23 @@ def test_of_a_large_custom_problem_what_a_sample_writes_is_compared(
 )
 def test_other_problems_are_executed_whole(
     device: FakeEmulator, trial: Trial, job: dict[str, Any], samples: list[int], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    problem, _ = sampled(tmp_path, monkeypatch, device, written_rows(6), trial, **job)
+    problem, _ = sampled(tmp_path, device, written_rows(6), trial, **job)
     assert (problem.outcome, problem.share, problem.workgroups) == (ProblemOutcome.RIGHT, 1.0, None)
     assert device.samples == samples
 
 
-def test_a_sample_that_writes_nothing_of_an_output_does_not_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sample_that_writes_nothing_of_an_output_does_not_count(tmp_path: Path) -> None:
     device = FakeEmulator(computed=(40, 1000), cost=DEAR)
-    problem, _ = sampled(tmp_path, monkeypatch, device, written_rows(0))
+    problem, _ = sampled(tmp_path, device, written_rows(0))
     assert (problem.outcome, problem.workgroups, device.samples) == (ProblemOutcome.RIGHT, None, [8, 32])
 
 
-def test_the_store_of_a_wrong_element_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_of_a_wrong_element_is_looked_for() -> None:
     store = told("wrong-result", lane=5)
     device = FakeEmulator(told=[store])
     kernel = changed(lambda arrays: arrays["Y"].__setitem__(2 * LDC + 3, 9.0))
-    problem, findings = verified(monkeypatch, kernel, replace(TRIAL, problem=gemm_problem(ldc=LDC)), device)
+    problem, findings = verified(kernel, replace(TRIAL, problem=gemm_problem(ldc=LDC)), device)
     assert problem.outcome is ProblemOutcome.WRONG
     assert device.watched == [4 * (2 * LDC + 3)]
     last = findings[-1]
@@ -534,5 +516,5 @@ def test_the_store_of_a_wrong_element_is_looked_for(monkeypatch: pytest.MonkeyPa
     assert last.message.startswith("this store writes a wrong value: Y[2, 3] is 9, reference ")
 
     device = FakeEmulator()
-    verified(monkeypatch, lambda *_: 0, device=device)
+    verified(lambda *_: 0, device=device)
     assert device.watched == []  # nothing writes what is left

@@ -122,7 +122,6 @@ def found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         yield
 
     monkeypatch.setattr("ckwatch_web.feed.connect", there)
-    monkeypatch.setattr("ckwatch_web.feed.LOOK_S", 0)
 
 
 @pytest.mark.usefixtures("found_at_once")
@@ -168,8 +167,7 @@ async def test_tuning_runs_are_watched_once_a_view_asks(monkeypatch: pytest.Monk
 
         yield following()
 
-    monkeypatch.setattr("ckwatch_web.feed.RETRY_S", 0)
-    feed = Feed(SimpleNamespace(tuning_changes=tuning_changes))  # type: ignore[arg-type]  # of a client it takes this
+    feed = Feed(SimpleNamespace(tuning_changes=tuning_changes), retry_s=0)  # type: ignore[arg-type]  # of a client it takes this
     monkeypatch.setattr(feed, "_follow", anyio.sleep_forever)
     assert feed.follow_tuning() == 0
     async with anyio.create_task_group() as tasks, send, receive:

@@ -24,6 +24,7 @@ from ckwatch.wire.decoding import Record, build_line, workspace_detail
 from ckwatch.wire.encoding import adapter, to_json
 from ckwatch.wire.state import BuildLine, Cause, Status, Unit, WorkspaceDetail
 from fakes.fake_engine import figures_of, unit_of
+from helpers.each_row import each_row
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -117,14 +118,14 @@ def objects(origin: Any, hints: dict[str, Any], arguments: tuple[Any, ...]) -> l
     return [origin(**values) for values in [*made, {name: some for name, some in made[0].items() if name in required}]]
 
 
-@pytest.mark.parametrize("endpoint", ANSWERING, ids=lambda one: one.name)
+@each_row("endpoint", ANSWERING)
 def test_every_answer_is_read_as_pydantic_reads_it(endpoint: AnyEndpoint) -> None:
     for value in samples(endpoint.sent):
         sent = adapter(endpoint.sent).dump_json(value)
         assert endpoint.decode(json.loads(sent)) == endpoint.adapter.validate_json(sent)
 
 
-@pytest.mark.parametrize("endpoint", ANSWERING, ids=lambda one: one.name)
+@each_row("endpoint", ANSWERING)
 def test_other_contents_are_refused(endpoint: AnyEndpoint) -> None:
     other: tuple[Any, ...] = (None, True, 1.5, "text", [{}], {"event": "none"})
     for value in other:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-import ckwatch.wire.endpoint
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.endpoint import (
     LONGEST_SOCKET_PATH_BYTES,
@@ -58,26 +57,23 @@ def test_names_depend_on_the_folder_not_on_the_way_to_it(tmp_path: Path, environ
     assert not {first.socket, first.lock, first.log} & {other.socket, other.lock, other.log}
 
 
-def test_names_depend_on_version_and_code_but_the_log_goes_on(
-    tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_depend_on_version_and_code_but_the_log_goes_on(tmp_path: Path, environment: dict[str, str]) -> None:
     package = tmp_path / "package"
     (package / "room").mkdir(parents=True)
     (package / "room" / "door.py").write_text("a = 1")
-    monkeypatch.setattr(ckwatch.wire.endpoint, "PACKAGE", package)
-    seen = [endpoint_of(tmp_path, environment)]
+    seen = [endpoint_of(tmp_path, environment, package)]
     os.utime(package / "room" / "door.py", ns=(2**61, 2**61))
-    seen.append(endpoint_of(tmp_path, environment))
+    seen.append(endpoint_of(tmp_path, environment, package))
     (package / "window.py").write_text("")
     os.utime(package / "window.py", ns=(1, 1))  # an older file, as a checkout may bring
-    seen.append(endpoint_of(tmp_path, environment))
-    monkeypatch.setattr(ckwatch.wire.endpoint, "__version__", "0.0.0.test")
-    seen.append(endpoint_of(tmp_path, environment))
+    seen.append(endpoint_of(tmp_path, environment, package))
+    version = "0.0.0.test"
+    seen.append(endpoint_of(tmp_path, environment, package, version))
     assert len({found.socket for found in seen}) == len({found.lock for found in seen}) == 4
     assert len({found.log for found in seen}) == 1
     (package / "room" / "__pycache__").mkdir()
     (package / "room" / "__pycache__" / "door.py").write_text("what Python writes does not count")
-    assert endpoint_of(tmp_path, environment) == seen[-1]
+    assert endpoint_of(tmp_path, environment, package, version) == seen[-1]
 
 
 def test_the_log_is_in_the_users_state_folder(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -226,17 +222,14 @@ def test_who_looks_does_not_pass_for_a_daemon(endpoint: Endpoint) -> None:
         onlooker.kill()
 
 
-def test_a_holder_that_cannot_be_seen_is_an_error_not_a_wrong_number(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ckwatch.wire.endpoint, "_NAME_SECONDS", 0.01)
+def test_a_holder_that_cannot_be_seen_is_an_error_not_a_wrong_number(endpoint: Endpoint) -> None:
     lock = acquire(endpoint)
     assert lock is not None
     # the last two: above the largest process number, and cut short by a full disk, where the whole is another's number
     for content in ("", "-1\n", "0\n", "what\n", "4194305\n", "1"):
         endpoint.lock.write_text(content)
         with pytest.raises(CkwatchError, match="cannot be seen"):
-            owner(endpoint)
+            owner(endpoint, 0.01)
     release(endpoint, lock)
 
 

@@ -25,6 +25,7 @@ from ckwatch.wire.figures_text import (
 from ckwatch.wire.state import Unit
 from fakes.fake_benchmarks import timing_of
 from fakes.fake_engine import figures_of, unit_of
+from helpers.each_row import each_row
 
 
 def timing(**changes: Any) -> Timing:
@@ -113,7 +114,7 @@ def unit(*timings: Timing, measuring: str | None = None) -> Unit:
     return unit_of(timings=timings, measuring=measuring)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("shown", "words"),
     [
         (unit(), ""),

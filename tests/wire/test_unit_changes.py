@@ -13,6 +13,7 @@ from ckwatch.prediction.predict import Prediction
 from ckwatch.wire.analysis import ShapePrediction
 from ckwatch.wire.unit_changes import TimedChange, TimedChanges, UnitChange, UnitOutcome, change_summary, unit_change
 from fakes.fake_verifications import problem_of, verification_of
+from helpers.each_row import each_row
 from helpers.kernel_reports import kernel, loop, report
 
 RIGHT = verification_of()
@@ -39,7 +40,7 @@ FAULTED = UnitOutcome(outcome="faulted", problem="out of memory")
 SKIPPED = UnitOutcome(outcome="skipped", problem="128 % 96")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "verdict", "reasons"),
     [
         (built(), built(), "same", []),
@@ -94,7 +95,7 @@ def timed(*verdicts: str, **fields: Any) -> TimedChanges:
 FEWER_WAVES = of(kernel(1))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("after", "seen", "verdict"),
     [
         (built(), timed("SAME"), "same"),

@@ -15,6 +15,7 @@ from ckwatch.model.tensor_values import ContentKind
 from ckwatch.workspace.array_files import ArrayFile, ArrayFileError, array_contents, array_file, why_not_of
 from ckwatch.workspace.loading import Workspace
 from ckwatch.workspace.reloading import WorkspaceLoader
+from helpers.each_row import each_row
 from workspace.operations.test_tensor_values import loaded, mistake
 
 VALUES = 'values = "index.npy"'
@@ -26,8 +27,8 @@ def saved(array: object, *, version: tuple[int, int] | None = None) -> bytes:
     return content.getvalue()
 
 
-@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"])
+@each_row("version", [(1, 0), (2, 0), (3, 0)])
+@each_row("dtype", ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"])
 def test_headers(dtype: str, version: tuple[int, int]) -> None:
     array = np.arange(6).reshape(2, 3).astype(dtype)
     found = array_file(saved(np.asfortranarray(array), version=version))
@@ -35,7 +36,7 @@ def test_headers(dtype: str, version: tuple[int, int]) -> None:
     assert found.integers == (None if dtype[0] == "f" else (int(array.min()), int(array.max())))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "message"),
     [
         (b"", "it is not a NumPy file, as `numpy.save` writes it"),

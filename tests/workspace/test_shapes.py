@@ -14,6 +14,7 @@ from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import Kernel, Shape
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.shapes import alternative_shapes, find_shape, find_shapes, ragged_shapes
+from helpers.each_row import each_row
 from helpers.units import place
 
 
@@ -92,7 +93,7 @@ def test_a_shape_is_named_or_written_as_sizes(text: str, name: str, sizes: dict[
     assert find_shape(GEMM, found.name) == found, "its name means it again"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ("wide", "'gemm_bf16_split_k' has no shape 'wide'"),

@@ -24,6 +24,7 @@ from ckwatch.workspace.toml import (
     parse_toml,
     toml_string,
 )
+from helpers.each_row import each_row
 
 EXAMPLES = Path(ckwatch.__file__).parents[2] / "examples"
 FILES = {str(path.relative_to(EXAMPLES)): path.read_text() for path in sorted(EXAMPLES.rglob("*.toml"))}
@@ -94,13 +95,13 @@ def check_as_tomllib(text: str) -> None:
                 assert (header.path, header.index is None) == (table.path, table.index is None)
 
 
-@pytest.mark.parametrize("name", FILES)
+@each_row("name", FILES)
 def test_shipped_files(name: str) -> None:
     check_as_tomllib(FILES[name])
     check_as_tomllib(FILES[name].replace("\n", "\r\n"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -236,7 +237,7 @@ def test_texts_that_happen_to_be_valid(text: str) -> None:
         check_as_tomllib(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "pairs"),
     [
         ("a = \nb = 1\n", [("a", None), ("b", 1)]),

@@ -9,6 +9,7 @@ import pytest
 from ckwatch.model.diagnostics import Source
 from ckwatch.workspace.files import decode_text, read_text
 from ckwatch.workspace.toml_document import KeyPath, TomlDocument
+from helpers.each_row import each_row
 
 TEXT = """top = 1
 [operation]
@@ -51,8 +52,8 @@ ROWS: list[tuple[KeyPath, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("ending", ["\n", "\r\n"])
-@pytest.mark.parametrize(("path", "key", "value"), ROWS)
+@each_row("ending", ["\n", "\r\n"])
+@each_row(("path", "key", "value"), ROWS)
 def test_places(path: KeyPath, key: str, value: str, ending: str) -> None:
     document = TomlDocument("/f", BROKEN_KEY_FREE.replace("\n", ending), Source.KERNEL_FILE)
     assert document.diagnostics == ()
@@ -149,7 +150,7 @@ HABITS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "place", "message", "fixed"), HABITS)
+@each_row(("text", "place", "message", "fixed"), HABITS)
 def test_habits_of_other_languages(text: str, place: str, message: str, fixed: str | None) -> None:
     found = TomlDocument("/k.kernel.toml", text, Source.KERNEL_FILE).diagnostics[0]
     assert (str(found.span.start), message in found.message) == (place, True), found.message

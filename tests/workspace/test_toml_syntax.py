@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ckwatch.model.diagnostics import Source
 from ckwatch.workspace.toml_document import TomlDocument, parse_values
+from helpers.each_row import each_row
 
 ROWS: list[tuple[str, list[str], dict[str, Any]]] = [
     ("a = 1", [], {"a": 1}),
@@ -75,7 +74,7 @@ ROWS: list[tuple[str, list[str], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected", "values"), ROWS)
+@each_row(("text", "expected", "values"), ROWS)
 def test_errors_and_what_is_left(text: str, expected: list[str], values: dict[str, Any]) -> None:
     document = TomlDocument("/k.kernel.toml", text, Source.KERNEL_FILE)
     found = [f"{one.span.start}-{one.span.end} {one.message}" for one in document.diagnostics]

@@ -256,8 +256,9 @@ def _comparison(comparisons: Iterable[Mapping[str, Any]], kind: str) -> Mapping[
 class Feed:
     """The state that all open pages share, followed by `run`. `units` are in the order in which they came."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, look_s: float = LOOK_S, retry_s: float = RETRY_S) -> None:
         self.client = client
+        self._look_s, self._retry_s = look_s, retry_s
         self.units: dict[str, UnitRow] = {}
         self.diagnostics: dict[str, tuple[Diagnostic, ...]] = {}
         self.workspace: Workspace | None = None
@@ -353,7 +354,7 @@ class Feed:
                 if error.message != problem:
                     problem = error.message
                     self._note_tuning()
-            await anyio.sleep(RETRY_S)
+            await anyio.sleep(self._retry_s)
 
     def _note_tuning(self) -> None:
         self._tuning_revision += 1
@@ -378,7 +379,7 @@ class Feed:
     async def _until_there_is_one(self) -> None:
         """A daemon that was stopped is not started here: only looked for."""
         while True:
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(self._look_s)
             try:
                 async with connect(self.client.root, start=False, client_name="web"):
                     return

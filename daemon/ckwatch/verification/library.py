@@ -155,6 +155,7 @@ def _folder_names(compilers: Iterable[str]) -> dict[str, str]:
         digest = sources.copy()
         status = Path(compiler).resolve().stat()
         made_by = [compiler, str(status.st_size), str(status.st_mtime_ns), *COMPILE_FLAGS, *LINK_FLAGS]
-        digest.update("\n".join(made_by).encode() + processor)
+        text = "\n".join(made_by).replace(str(SOURCES), "")  # another installation of the same sources builds the same
+        digest.update(text.encode() + processor)
         names[compiler] = f"{platform.machine()}-{digest.hexdigest()[:24]}"
     return names

@@ -99,12 +99,19 @@ MOST_PLACES = 4
 """Wrong problems of an artifact that are executed once more to find the store of a wrong element."""
 
 
-def verify_job(job: VerifyJob, artifacts: Sequence[bytes], progress: Progress) -> VerificationDone:
+def verify_job(
+    job: VerifyJob,
+    artifacts: Sequence[bytes],
+    progress: Progress,
+    *,
+    emulator: Callable[[str, str, str, int], EmulatedDevice] = EmulatedDevice,
+    loader: Callable[[Callable[[int], str]], ArtifactLoader] = ArtifactLoader,
+) -> VerificationDone:
     """Verify the artifact on each of the job's problems, and count a launch; each result is told at once. Raises
     BenchmarkError when the emulator or the artifact cannot be loaded."""
     progress.at("loading the emulator")
-    device = EmulatedDevice(job.library, job.objdump, job.arch, job.instruction_limit)
-    verifier = _Verifier(device, job, artifacts)
+    device = emulator(job.library, job.objdump, job.arch, job.instruction_limit)
+    verifier = _Verifier(device, job, artifacts, loader(explained_status))
     try:
         if _verify_each(verifier, job, progress) and job.counted is not None:
             progress.at(f"counting {job.counted.shape}")
@@ -198,11 +205,13 @@ class _How:
 
 
 class _Verifier:
-    def __init__(self, device: EmulatedDevice, job: VerifyJob, artifacts: Sequence[bytes]) -> None:
+    def __init__(
+        self, device: EmulatedDevice, job: VerifyJob, artifacts: Sequence[bytes], loader: ArtifactLoader
+    ) -> None:
         self._device = device
         self._job = job
         self._artifact, *self._array_files = artifacts
-        self._loader = ArtifactLoader(explained_status)
+        self._loader = loader
         self._problem = ""
         kept = None if job.kept_references is None else Path(job.kept_references)
         self._calls = None if job.reference is None else ReferenceCalls(job.reference, job.reference_limit_s, kept)

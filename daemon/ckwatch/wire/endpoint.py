@@ -53,7 +53,9 @@ class LockHolder:
     stopped: bool
 
 
-def endpoint_of(root: Path, environment: Mapping[str, str] = os.environ) -> Endpoint:
+def endpoint_of(
+    root: Path, environment: Mapping[str, str] = os.environ, package: Path = PACKAGE, version: str = __version__
+) -> Endpoint:
     """The endpoint of the workspace at `root`; two names of one folder lead to the same. Creates nothing.
 
     The folder is `$XDG_RUNTIME_DIR/ckwatch` where that variable names a folder of the user's own, else
@@ -61,7 +63,7 @@ def endpoint_of(root: Path, environment: Mapping[str, str] = os.environ) -> Endp
     """
     real = os.fsencode(os.path.realpath(root))
     workspace = hashlib.sha256(real).hexdigest()[:16]
-    identity = b"\0".join((real, __version__.encode(), code_identity(PACKAGE)))
+    identity = b"\0".join((real, version.encode(), code_identity(package)))
     name = hashlib.sha256(identity).hexdigest()[:20]
     folder = _folder(environment, len(f"/{name}.sock"))
     log = _state_folder(environment) / "workspaces" / workspace / "daemon.log"
@@ -160,12 +162,12 @@ def unusable_lock(path: Path, error: OSError) -> CkwatchError:
     )
 
 
-def owner(endpoint: Endpoint) -> int | None:
+def owner(endpoint: Endpoint, patience_s: float = _NAME_SECONDS) -> int | None:
     """The process id of the running daemon, None when there is none.
 
     Raises CkwatchError when the lock is held by a process that cannot be seen from here.
     """
-    deadline = time.monotonic() + _NAME_SECONDS
+    deadline = time.monotonic() + patience_s
     while _is_held(endpoint.lock):
         with suppress(OSError, ValueError):
             line, ended, _ = read_file(endpoint.lock).partition(b"\n")

@@ -7,6 +7,7 @@ import pytest
 from ckwatch.bench.imports.aiter import read_aiter
 from ckwatch.bench.imports.records import LeftOut, TimingsFileError
 from ckwatch.checks.aiter_instances import read_name
+from helpers.each_row import each_row
 
 ROWWISE = "a8w8_rowwise_256x16x64x512_16x16_1x1_32x8x1_32x8x1_1x16x1x16_4x4x1_1x1_intrawave_v3"
 PRESHUFFLED = "a8w8_bpreshuffle_256x64x128x128_16x16_16x16_8x32x1_8x32x1_1x32x1x8_8x8x1_2x1_intrawave_v1"
@@ -48,7 +49,7 @@ LONG = "9" * 5000
 SHOWN = "9" * 59 + "…"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("row", "why"),
     [
         (f"256,1,100,5120,34,0,,{ROWWISE}", "us is empty"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.bench.imports.python_lists import PythonClass, PythonInstance, UnknownPythonError, evaluate_lists
+from helpers.each_row import each_row
 
 LIST = """
 import copy
@@ -98,7 +99,7 @@ def test_what_cannot_be_known_is_missing_with_all_that_depends_on_it() -> None:
     assert values.keys().isdisjoint({"kernels", "by_name", "total", "lost", "changed", "sys", "unknown"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "x = ().__class__",

@@ -8,6 +8,7 @@ import pytest
 
 from ckwatch.bench.imports.shape_logs import read_shape_log
 from ckwatch.model.errors import CkwatchError
+from helpers.each_row import each_row
 
 
 def event(name: str, *dims: object) -> dict[str, object]:
@@ -55,7 +56,7 @@ def test_shapes_are_counted(text: str, expected: dict[str, int]) -> None:
     assert [one.count for one in found] == sorted((one.count for one in found), reverse=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ("", "log:1: no column M, N, K"),

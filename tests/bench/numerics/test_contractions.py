@@ -12,6 +12,7 @@ from ckwatch.bench.numerics.comparison import WrongResultError
 from ckwatch.bench.numerics.verification import Reference, sampled_lines
 from ckwatch.model.contractions import EpilogueStep, MatrixView, Window
 from ckwatch.model.kernel_problem import Buffer, Gemm, KernelProblem, TensorView
+from helpers.each_row import each_row
 
 
 def problem_on(gemm: Gemm, views: tuple[TensorView, ...], elements: dict[str, int]) -> KernelProblem:
@@ -90,9 +91,9 @@ def test_of_many_matrices_some_are_compared() -> None:
     assert (lines.rows.size, lines.columns.size) == (32, 32)
 
 
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("dilation", [1, 2])
-@pytest.mark.parametrize("padding", [0, 1, 3])
+@each_row("stride", [1, 2])
+@each_row("dilation", [1, 2])
+@each_row("padding", [0, 1, 3])
 def test_a_convolution_is_a_contraction(stride: int, dilation: int, padding: int) -> None:
     """NHWGC · GKYXC → NHWGK with one group's channels side by side."""
     images, height, width, groups, channels, filters, y_size, x_size = 2, 9, 7, 2, 3, 4, 3, 2

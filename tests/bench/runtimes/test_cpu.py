@@ -142,7 +142,6 @@ def test_more_threads_than_processors(runtime: CpuRuntime) -> None:
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two cores of two threads each, an L3 of 16 MiB for each core, in a folder like sysfs."""
-    monkeypatch.setattr(processors, "_SYSTEM", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     for number in range(4):
         core = number % 2
@@ -169,26 +168,26 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_one_thread_of_each_core_first(system: Path) -> None:
-    assert processors.choose(None)[:2] == (0, 1)[: len(processors.choose(None))]
-    assert processors.choose(1) == (0,)
-    assert processors.choose(3) == (0, 1, 2)
-    assert processors.choose(9) == (0, 1, 2, 3)
+    assert processors.choose(None, system)[:2] == (0, 1)[: len(processors.choose(None, system))]
+    assert processors.choose(1, system) == (0,)
+    assert processors.choose(3, system) == (0, 1, 2)
+    assert processors.choose(9, system) == (0, 1, 2, 3)
 
 
 def test_caches_and_clocks(system: Path) -> None:
-    assert processors.last_level_cache_bytes((0, 2)) == 16 << 20
-    assert processors.last_level_cache_bytes((0, 1)) == 32 << 20
-    assert processors.highest_clock_mhz((0, 1)) == 3700.0
-    assert processors.clock_reader((0, 3))() == 3000.0
-    assert processors.clock_reader((2, 3))() == 3002.0
-    assert processors.throttle_count((0, 1, 2)) == 6
+    assert processors.last_level_cache_bytes((0, 2), system) == 16 << 20
+    assert processors.last_level_cache_bytes((0, 1), system) == 32 << 20
+    assert processors.highest_clock_mhz((0, 1), system) == 3700.0
+    assert processors.clock_reader((0, 3), system)() == 3000.0
+    assert processors.clock_reader((2, 3), system)() == 3002.0
+    assert processors.throttle_count((0, 1, 2), system) == 6
 
 
-def test_a_system_that_tells_nothing(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processors, "_SYSTEM", system / "nothing")
-    assert processors.choose(2) == (0, 1)
-    assert processors.last_level_cache_bytes((0, 1)) == 0
-    assert processors.highest_clock_mhz((0,)) == 0.0
+def test_a_system_that_tells_nothing(system: Path) -> None:
+    system /= "nothing"
+    assert processors.choose(2, system) == (0, 1)
+    assert processors.last_level_cache_bytes((0, 1), system) == 0
+    assert processors.highest_clock_mhz((0,), system) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from ckwatch.bench.report import KERNEL_FAILURES, FailureKind
 from ckwatch.bench.runtimes.hip_api import ERRORS, HIP, LAUNCH_ERRORS, fault_in_stderr
+from helpers.each_row import each_row
 
 LAST_WORDS = [
     (
@@ -30,7 +31,7 @@ LAST_WORDS = [
 ]
 
 
-@pytest.mark.parametrize(("line", "kind"), LAST_WORDS)
+@each_row(("line", "kind"), LAST_WORDS)
 def test_the_line_is_found_among_others(line: str, kind: FailureKind) -> None:
     found = fault_in_stderr(f"tile 128x128\n{line}\nAborted (core dumped)\n")
     assert found is not None

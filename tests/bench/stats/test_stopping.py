@@ -11,6 +11,7 @@ import pytest
 from ckwatch.bench.job import Precision
 from ckwatch.bench.report import StopReason
 from ckwatch.bench.stats.stopping import StoppingRule, is_steady
+from helpers.each_row import each_row
 
 Draws = Callable[[object], random.Random]
 PRECISION = Precision(minimum_s=0.1, budget_s=3.0, minimum_samples=20, maximum_samples=5000, relative_error=0.005)
@@ -21,7 +22,7 @@ def normal(count: int, noise: float, seed: int = 1) -> list[float]:
     return [100 * (1 + noise * source.gauss(0, 1)) for _ in range(count)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("count", "noise", "elapsed_s", "expected"),
     [
         (0, 0.0, 0.05, None),
@@ -64,7 +65,7 @@ def test_growing_noise_does_not_end_it(draws: Draws) -> None:
     assert until_it_stops(StoppingRule(replace(PRECISION, relative_error=0.0001)), times) is None
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each_row("seed", range(10))
 def test_precise_means_that_the_median_is(seed: int) -> None:
     stopping = StoppingRule(PRECISION)
     times = normal(5000, 0.03, seed)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.checks.device_code.declarations import KernelDeclaration, kernel_declarations
+from helpers.each_row import each_row
 
 
 def declared(text: str) -> list[KernelDeclaration]:
     return kernel_declarations(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "names"),
     [
         ("__global__ void k(float* x) { }", ["k"]),

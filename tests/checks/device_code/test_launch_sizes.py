@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ckwatch.checks.device_code.launch_sizes import size_of_launches
+from helpers.each_row import each_row
 
 ROWS: dict[str, int | None] = {
     "k<<<n, 256>>>(x);": 256,
@@ -36,7 +35,7 @@ ROWS: dict[str, int | None] = {
 }
 
 
-@pytest.mark.parametrize(("text", "threads"), ROWS.items())
+@each_row(("text", "threads"), ROWS.items())
 def test_the_threads_of_a_launch_are_known_where_they_are_constants(text: str, threads: int | None) -> None:
     found = size_of_launches(text, "k")
 

@@ -20,6 +20,7 @@ from ckwatch.checks.rules.instances import rendered_instances
 from ckwatch.model.kernels import ParameterValue, Unit
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace
+from helpers.each_row import each_row
 
 GEMM = Path(ckwatch.__file__).parents[2] / "examples/gemm"
 
@@ -34,7 +35,7 @@ def renderer() -> Renderer:
     return Renderer((Path(ckwatch_templates.__file__).parent,))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("present", "allowed", "others", "expected"),
     [
         (128, (), (96,), [128, 112, 144, 96, 160]),

@@ -175,11 +175,7 @@ ARCH_ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arguments", "arch", "source", "rule", "severity", "words", "blame"),
-    ARCH_ROWS,
-    ids=[f"{row[1]}-{row[3]}-{row[6]}" for row in ARCH_ROWS],
-)
+@each_row(("arguments", "arch", "source", "rule", "severity", "words", "blame"), ARCH_ROWS)
 def test_what_an_arch_has_and_what_can_be_multiplied(
     arguments: Arguments, arch: str, source: str, rule: str, severity: str, words: str, blame: str
 ) -> None:

@@ -16,6 +16,7 @@ from ckwatch.checks.rules.ck_tile_normalization import (
     RMSNORM_RULES,
 )
 from ckwatch.checks.rules.reference import DESCRIPTIONS
+from helpers.each_row import each_row
 
 COMMON: dict[str, Any] = {
     "XDataType": "F16", "YDataType": "F16", "kFusedAdd": "Rmsnorm2dFusedAddEnum::NO_ADD",
@@ -57,7 +58,7 @@ def broken(name: str, change: dict[str, Any]) -> dict[str, str]:
     return {violation.rule: violation.message for violation in violations}
 
 
-@pytest.mark.parametrize(("name", "change", "rule", "end"), ROWS)
+@each_row(("name", "change", "rule", "end"), ROWS)
 def test_rule_is_broken(name: str, change: dict[str, Any], rule: str, end: str) -> None:
     assert end in broken(name, change).get(rule, "not broken")
 

@@ -72,9 +72,7 @@ def test_outcome(text: str, expected: str) -> None:
     assert parse(text).outcome(lookup) == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["1 <", "a < b < c", "a.b", "f(x)", "(lambda: 1)()", "[1]", "a ** b", "a[0:1]", "f'{a}'", "min(*a)"]
-)
+@each_row("text", ["1 <", "a < b < c", "a.b", "f(x)", "(lambda: 1)()", "[1]", "a ** b", "a[0:1]", "f'{a}'", "min(*a)"])
 def test_only_the_language_is_read(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  (the text is in the message; several reasons)
         parse(text)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from ckwatch.checks.rules.checker import OPERATIONS, check_instance
 from ckwatch.checks.rules.instances import rendered_instances
+from helpers.each_row import each_row
 
 ONE = "DeviceGemm_Wmma_CShuffleV3"
 D_TENSORS = "DeviceGemmMultipleD_Wmma_CShuffleV3"
@@ -77,7 +76,7 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: ", ".join(row.changes) or "good")
+@each_row("row", ROWS)
 def test_what_instances_break(row: Row) -> None:
     assert (broken("gfx1100", **row.changes), broken("gfx1201", **row.changes)) == (row.on_gfx11, row.on_gfx12)
     assert broken("gfx1151", **row.changes) == row.on_gfx11

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ckwatch.checks.rules.instances import argument_value, rendered_instances
 from ckwatch.model.kernels import ParameterValue
+from helpers.each_row import each_row
 
 RENDERED = """\
 // DeviceGemmMultiD_Xdl_CShuffle_V3< /* MPerBlock */ 1 > in a comment is none
@@ -51,7 +50,7 @@ def test_offsets_lead_back_to_the_text() -> None:
     assert RENDERED[gemm.end - 1 : gemm.end + 1] == ">;"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("128", 128),

@@ -18,6 +18,7 @@ from ckwatch.checks.rules.reference import (
     rules_page,
 )
 from ckwatch.checks.rules.rule import rules
+from helpers.each_row import each_row
 
 
 def test_the_page_is_that_of_the_rules() -> None:
@@ -72,7 +73,7 @@ GIVEN_BY_THE_OPERATION = {
 }
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@each_row("operation", OPERATIONS)
 def test_all_that_kernel_files_give_is_described(operation: str) -> None:
     parameters = set(OPERATIONS[operation].parameters)
     given = GIVEN_BY_THE_OPERATION | ({"ComputeTypeA", "ComputeTypeB"} if "GemmMX" in operation else set())

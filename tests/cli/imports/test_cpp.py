@@ -16,6 +16,7 @@ from ckwatch.cli.imports.cpp_program import CppProgram, read_program
 from ckwatch.cli.imports.element_functions import ElementFunctions, UntranslatableError
 from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.loading import load_workspace
+from helpers.each_row import each_row
 
 Capture = pytest.CaptureFixture[str]
 
@@ -535,7 +536,7 @@ def test_what_of_ck_tile_is_not_known_is_said(folder: Path, capsys: Capture, tex
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "resolved"),
     [
         ("using A = B; using B = ck::half_t;", "ck::half_t"),

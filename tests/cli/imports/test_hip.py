@@ -19,6 +19,7 @@ from ckwatch.headers.masked_text import masked
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.processes import run_blocking
 from ckwatch.workspace.loading import load_workspace
+from helpers.each_row import each_row
 
 Capture = pytest.CaptureFixture[str]
 
@@ -80,7 +81,7 @@ def test_signatures_are_read_from_the_text() -> None:
     assert [one.access for one in add.parameters[:2]] == [Access.BOTH, Access.READ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("statement", "access"),
     [
         ("p[i] = 1;", Access.WRITE),
@@ -141,7 +142,7 @@ def test_heads_of_kernels(head: str, name: str, parameters: list[str]) -> None:
     assert [one.name for one in kernel.parameters] == parameters
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("region", "launch", "grid", "block", "sizes"),
     [
         ("void f(int m) {", "k<<<m, 64>>>(p, m);", "n", "64", ()),

@@ -15,6 +15,7 @@ from ckwatch.headers.masked_text import masked
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.kernels import SizeLimits
 from ckwatch.workspace.loading import load_workspace
+from helpers.each_row import each_row
 
 Capture = pytest.CaptureFixture[str]
 
@@ -91,7 +92,7 @@ def test_a_program_says_all_of_a_kernel(tmp_path: Path, monkeypatch: pytest.Monk
     assert shape == "nodes = 128\nstep = 0  # of the loop in line 32: k < nodes\ncolumns = 96\nscale = 0.5"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "elements", "sizes"),
     [
         ("int m = 9; float* p; hipMalloc(&p, m * 4);", "n * 4", {}),  # bytes of which nobody says what they are

@@ -7,6 +7,7 @@ import pytest
 from ckwatch.cli.imports.example_shapes import example_sizes, stride_values
 from ckwatch.cli.imports.hip_kernels import hip_kernels
 from ckwatch.cli.imports.tensor_sizes import TensorSizes, axis_of, commented_sizes, indexed_body
+from helpers.each_row import each_row
 
 SIZES = ("n", "m", "rows", "heads", "s0", "s1")
 
@@ -18,7 +19,7 @@ def sizes_of(body: str, grid: str = "rows", block: str = "256", type_: str = "fl
     return found.sizes_of("p", type_, {"float": 1, "float4": 4}[type_])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "sizes", "strides"),
     [
         ("int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return; p[i] = 1;", ["n"], []),

@@ -22,6 +22,7 @@ from ckwatch.cli.reports import FORMATS, report
 from ckwatch.cli.reports.findings import Findings, UnitCase, repository_of
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.text import span
+from helpers.each_row import each_row
 
 SCHEMAS = Path(__file__).parents[2] / "data" / "schemas"
 
@@ -247,8 +248,8 @@ def test_github() -> None:
     assert text == "100% wrong\n::error file=x::y ::"
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("message", HOSTILE)
+@each_row("path", PATHS)
+@each_row("message", HOSTILE)
 def test_github_takes_a_message_for_nothing_else(path: str, message: str) -> None:
     commands, others = github(findings(diagnostic(message, path), summary="::set-env name=x::y\n::error::z"))
     ((kind, properties, text),) = commands

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ckwatch.compile.store.entries import CompilerCommand, wall_s
+from helpers.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("commands", "expected"),
     [
         ([], 0.0),

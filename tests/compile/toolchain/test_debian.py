@@ -25,6 +25,7 @@ from ckwatch.compile.toolchain.debian import (
     select,
 )
 from ckwatch.model.errors import ToolchainError
+from helpers.each_row import each_row
 
 needs_apt = pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt on this system")
 
@@ -174,7 +175,7 @@ def test_os_release(tmp_path: Path) -> None:
     assert read_os_release(tmp_path / "none") == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "message", "hint"),
     [
         ("W: Failed to fetch http://m/InRelease  Could not resolve 'm'", "cannot be reached", "network"),

@@ -15,6 +15,7 @@ from ckwatch.engine.queries.ranking import rank_units
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.benchmarks import RankedTiming
 from ckwatch.wire.encoding import adapter, to_json
+from helpers.each_row import each_row
 
 A, B, C = (f"gemm/{name}@gfx942" for name in "abc")
 PRESENT: dict[str, str | None] = {A: "a1", B: "a1", C: "a1"}
@@ -62,7 +63,7 @@ def test_shapes_and_archs_apart() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("records", "expected"),
     [
         # a kernel's fault, in whatever order it is given

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ckwatch.engine.watch.batch import TEMPORARY_NAMES, is_temporary
+from helpers.each_row import each_row
 
 TEMPORARY = [
     "gemm.hip.j2~",
@@ -27,12 +26,12 @@ TEMPORARY = [
 ]
 
 
-@pytest.mark.parametrize("name", TEMPORARY)
+@each_row("name", TEMPORARY)
 def test_temporary(name: str) -> None:
     assert is_temporary(name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "gemm.hip.j2",

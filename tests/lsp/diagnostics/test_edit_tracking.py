@@ -10,6 +10,7 @@ from lsprotocol import types
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.diagnostics.edit_tracking import shifted
 from ckwatch_lsp.session.documents import TextChange, TextDocument, difference
+from helpers.each_row import each_row
 
 
 def marked(text: str) -> tuple[str, Range]:
@@ -57,7 +58,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("before", "old", "new", "after"), ROWS)
+@each_row(("before", "old", "new", "after"), ROWS)
 def test_a_place_after_an_edit(before: str, old: str, new: str, after: str | None) -> None:
     text, place = marked(before)
     start = text.index(old)

@@ -13,6 +13,7 @@ from ckwatch.model.text import Position as At
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.diagnostics.store import TrackedDiagnostic, counted, edited, moved, shown, taken, units_waiting
 from ckwatch_lsp.session.documents import TextChange
+from helpers.each_row import each_row
 
 PATH, OTHER = "/w/a.hip.j2", "/w/b.j2"
 LINE_ABOVE = {PATH: (TextChange(Range(At(0, 0), At(0, 0)), At(1, 0)),)}
@@ -183,7 +184,7 @@ WAITING = [
 ]
 
 
-@pytest.mark.parametrize(("source", "phase", "fresh", "heard", "keep"), WAITING)
+@each_row(("source", "phase", "fresh", "heard", "keep"), WAITING)
 def test_which_result_is_waited_for(source: str, phase: str, fresh: bool, heard: bool, keep: bool) -> None:
     diagnostic = told(1, source=source)
     units, news = {"k/a@x": unit(phase, fresh=fresh)}, {"k/a@x": 2} if heard else {}

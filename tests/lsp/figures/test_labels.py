@@ -16,6 +16,7 @@ from ckwatch_lsp.figures.labels import (
     unit_label,
     unit_lenses,
 )
+from helpers.each_row import each_row
 from lsp.figures.made_up import compared, figures, timing, unit, verified
 
 SLOWER = timing(123456.0, comparisons=(compared(1.5, "SLOW"),))
@@ -48,7 +49,7 @@ LABELS: list[tuple[Unit, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "text"), LABELS, ids=[text for _, text in LABELS])
+@each_row(("given", "text"), LABELS)
 def test_what_a_unit_shows(given: Unit, text: str) -> None:
     assert unit_label(given) == text
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ckwatch_lsp.session.settings import NAMES, EditorSettings, settings_from
+from helpers.each_row import each_row
 
 ROWS: list[tuple[object, EditorSettings, list[str]]] = [
     (None, EditorSettings(), []),
@@ -27,7 +26,7 @@ ROWS: list[tuple[object, EditorSettings, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "settings", "problems"), ROWS)
+@each_row(("given", "settings", "problems"), ROWS)
 def test_settings(given: object, settings: EditorSettings, problems: list[str]) -> None:
     assert settings_from(given) == (settings, problems)
 

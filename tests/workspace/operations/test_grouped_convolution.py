@@ -27,6 +27,7 @@ from ckwatch.workspace.operations.grouped_convolution import (
     convolution_operation,
 )
 from ckwatch.workspace.shapes import ragged_shapes, with_defaults, wrong_sizes
+from helpers.each_row import each_row
 from helpers.workspaces import INSTANCE, TOP, unmarked, workspace
 
 HEAD = TOP + '\n[operation]\nkind = "grouped_convolution"\n'
@@ -55,9 +56,9 @@ def test_arguments_are_those_of_inductor(tmp_path: Path) -> None:
     assert problem.flops == 2 * (2 * 3 * 5) * 8 * (3 * 3 * 6)
 
 
-@pytest.mark.parametrize("dimensions", DIMENSIONS)
-@pytest.mark.parametrize("layouts", [(0, 0, 0), (1, 1, 1), (2, 2, 2), (0, 2, 1)])
-@pytest.mark.parametrize("biased", [False, True])
+@each_row("dimensions", DIMENSIONS)
+@each_row("layouts", [(0, 0, 0), (1, 1, 1), (2, 2, 2), (0, 2, 1)])
+@each_row("biased", [False, True])
 def test_the_reference_is_a_convolution(dimensions: int, layouts: tuple[int, int, int], biased: bool) -> None:
     """Against loops over the filter, in every layout: with groups, steps, gaps and pads of one side."""
     chosen = {

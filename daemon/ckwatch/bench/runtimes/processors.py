@@ -14,14 +14,14 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-_SYSTEM = Path("/sys/devices/system/cpu")
+SYSTEM = Path("/sys/devices/system/cpu")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _NEIGHBOURS_S = 0.1
 _SETTLE_S = 0.1
 _LOOK_S = 0.0005
 
 
-def choose(threads: int | None) -> tuple[int, ...]:
+def choose(threads: int | None, system: Path = SYSTEM) -> tuple[int, ...]:
     """The processors for `threads` threads, ascending: first one of each core, then the cores' other threads.
 
     None: one of each core, at most as many as the control group's quota allows. Fewer than `threads` where the process
@@ -32,7 +32,7 @@ def choose(threads: int | None) -> tuple[int, ...]:
     others: list[int] = []
     cores: set[frozenset[int]] = set()
     for cpu in usable:
-        core = frozenset(cpu_list(_text(_SYSTEM / f"cpu{cpu}/topology/thread_siblings_list")) or [cpu])
+        core = frozenset(cpu_list(_text(system / f"cpu{cpu}/topology/thread_siblings_list")) or [cpu])
         (others if core in cores else first).append(cpu)
         cores.add(core)
     if threads is None:
@@ -67,12 +67,12 @@ def model_name() -> str:
     return os.uname().machine
 
 
-def last_level_cache_bytes(cpus: Iterable[int]) -> int:
+def last_level_cache_bytes(cpus: Iterable[int], system: Path = SYSTEM) -> int:
     """The sum of the last-level caches that `cpus` have; 0 where the kernel does not say."""
     found: dict[tuple[int, str], int] = {}
     for cpu in cpus:
         best: tuple[int, str, int] | None = None
-        for index in (_SYSTEM / f"cpu{cpu}/cache").glob("index*"):
+        for index in (system / f"cpu{cpu}/cache").glob("index*"):
             level, kind, size = (_text(index / name) for name in ("level", "type", "size"))
             if level.isdigit() and kind != "Instruction" and (best is None or int(level) > best[0]):
                 best = (int(level), _text(index / "shared_cpu_list") or str(cpu), _bytes(size))
@@ -82,18 +82,18 @@ def last_level_cache_bytes(cpus: Iterable[int]) -> int:
     return sum(size for (level, _), size in found.items() if level == highest)
 
 
-def highest_clock_mhz(cpus: Iterable[int]) -> float:
+def highest_clock_mhz(cpus: Iterable[int], system: Path = SYSTEM) -> float:
     """The highest clock that the kernel lets `cpus` have; 0 where it does not say, as in most virtual machines."""
-    return max((_mhz(_text(_SYSTEM / f"cpu{cpu}/cpufreq/cpuinfo_max_freq")) or 0.0 for cpu in cpus), default=0.0)
+    return max((_mhz(_text(system / f"cpu{cpu}/cpufreq/cpuinfo_max_freq")) or 0.0 for cpu in cpus), default=0.0)
 
 
-def clock_reader(cpus: tuple[int, ...]) -> Callable[[], float | None]:
+def clock_reader(cpus: tuple[int, ...], system: Path = SYSTEM) -> Callable[[], float | None]:
     """Return a reader of the lowest present clock of `cpus` in MHz: the slowest thread holds up the others.
 
     The clock in /proc/cpuinfo is believed only of processors that count their cycles (`aperfmperf`): that of a virtual
     machine is a constant.
     """
-    files = [_SYSTEM / f"cpu{cpu}/cpufreq/scaling_cur_freq" for cpu in cpus]
+    files = [system / f"cpu{cpu}/cpufreq/scaling_cur_freq" for cpu in cpus]
     if all(_mhz(_text(file)) for file in files):
         return lambda: min((mhz for file in files if (mhz := _mhz(_text(file)))), default=None)
     if "aperfmperf" in _text(Path("/proc/cpuinfo")):
@@ -109,12 +109,12 @@ def temperature_c() -> float | None:
     return None
 
 
-def throttle_count(cpus: Iterable[int]) -> int:
+def throttle_count(cpus: Iterable[int], system: Path = SYSTEM) -> int:
     """How often `cpus` were slowed down because of heat or power since the machine started."""
     total = 0
     for cpu in cpus:
         for name in ("core_throttle_count", "package_throttle_count"):
-            text = _text(_SYSTEM / f"cpu{cpu}/thermal_throttle/{name}")
+            text = _text(system / f"cpu{cpu}/thermal_throttle/{name}")
             total += int(text) if text.isdigit() else 0
     return total
 

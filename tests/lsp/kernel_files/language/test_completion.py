@@ -14,6 +14,7 @@ from ckwatch_lsp.kernel_files.language.completion import (
 )
 from ckwatch_lsp.kernel_files.language.document import KernelFileText
 from ckwatch_lsp.protocol.text_parts import CompletionCandidate
+from helpers.each_row import each_row
 from helpers.marked import marked
 
 GEMM = {"operation.kind": "gemm"}
@@ -68,7 +69,7 @@ def offered(text: str, known: CompletionFacts = KNOWN) -> list[CompletionCandida
     return sorted(complete(KernelFileText(plain), position, known), key=lambda one: one.order)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "labels"),
     [
         ("‸", ["template", "operation", "name", "archs", "defaults"]),

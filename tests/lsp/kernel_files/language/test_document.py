@@ -21,10 +21,11 @@ from ckwatch_lsp.kernel_files.language.outline import (
     symbols,
 )
 from ckwatch_lsp.protocol.text_parts import TextSymbol
+from helpers.each_row import each_row
 from helpers.marked import marked
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "kind", "path", "word", "replaced"),
     [
         ("‸", "key", "", "", ""),

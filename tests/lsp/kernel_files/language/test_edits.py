@@ -27,6 +27,7 @@ from ckwatch_lsp.kernel_files.language.edits import (
     to_sweep,
 )
 from ckwatch_lsp.kernel_files.language.formatting import format_file
+from helpers.each_row import each_row
 from helpers.kernel_file_edits import applied
 from helpers.marked import marked
 
@@ -85,7 +86,7 @@ A = 8
 V3: dict[str, Any] = {"MPerBlock": 128, "NPerBlock": 128, "KPerBlock": 64, "Version": "v3", "Threads": [8, 32, 1]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "changes", "expected"),
     [
         ("v3_128x128x64_intrawave", {"KPerBlock": 32}, "v3_128x128x32_intrawave"),

@@ -15,6 +15,7 @@ from ckwatch.model.text import Position, Range
 from ckwatch.workspace.toml import TomlFile, parse_toml
 from ckwatch_lsp.kernel_files.language.edits import KernelFileEdit
 from ckwatch_lsp.kernel_files.language.formatting import format_file, format_lines
+from helpers.each_row import each_row
 from helpers.kernel_file_edits import applied
 from workspace.test_toml import FILES, documents, typed
 
@@ -63,13 +64,13 @@ def check(text: str) -> str:
     return found
 
 
-@pytest.mark.parametrize("name", FILES)
+@each_row("name", FILES)
 def test_the_shipped_files_are_formatted(name: str) -> None:
     assert check(FILES[name]) == FILES[name]
     assert format_file(parse_toml(FILES[name].replace("\n", "\r\n"))) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("", ""),

@@ -10,6 +10,7 @@ from ckwatch.model.text import Position, Range
 from ckwatch_lsp.templates.language.calls import CallItem, Calls, extent, incoming, items_at, outgoing
 from ckwatch_lsp.templates.language.index import TemplateIndex, TemplatePlace, Variable
 from ckwatch_lsp.templates.language.tags import Role
+from helpers.each_row import each_row
 from helpers.marked_templates import BUILT_IN, index_of, text_at
 
 F = "{% macro f() %}{% endmacro %}"
@@ -58,7 +59,7 @@ ITEMS: list[tuple[Mapping[str, str], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("texts", "expected"), ITEMS)
+@each_row(("texts", "expected"), ITEMS)
 def test_items(texts: Mapping[str, str], expected: list[str]) -> None:
     index, path, position = index_of(texts)
     assert [name_of(item) for item in items_at(index, path, position)] == expected

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from ckwatch_lsp.templates.language.completion import CompletionContext, completion
+from helpers.each_row import each_row
 from helpers.marked_templates import index_of
 
 AROUND = CompletionContext((("MPerBlock", "128"), ("NPerBlock", "64")), ("ck/a.j2", "common/b.j2"), ("hip", "ck"))
@@ -80,7 +81,7 @@ ROWS: list[tuple[str, str, list[str], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "where", "there", "absent"), ROWS)
+@each_row(("text", "where", "there", "absent"), ROWS)
 def test_completion(text: str, where: str, there: list[str], absent: list[str]) -> None:
     index, path, position = index_of({"a.hip.j2": text, **MODULE})
     found = completion(index, path, position, AROUND)

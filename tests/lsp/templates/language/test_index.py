@@ -18,6 +18,7 @@ from ckwatch_lsp.templates.language.index import (
     parameters_of,
     printing_tags,
 )
+from helpers.each_row import each_row
 from helpers.marked_templates import BUILT_IN, TEMPLATES, index_of, only, text_at
 
 TOP = frozenset(("a.hip.j2",))
@@ -97,7 +98,7 @@ ROWS: list[tuple[Mapping[str, str], object]] = [
 ]
 
 
-@pytest.mark.parametrize(("texts", "expected"), ROWS)
+@each_row(("texts", "expected"), ROWS)
 def test_meaning(texts: Mapping[str, str], expected: object) -> None:
     index, path, position = index_of(texts)
     meaning = index.meaning(path, position)
@@ -155,7 +156,7 @@ def test_a_parameter_of_unrelated_templates_is_two() -> None:
 TENSORS = tuple({name for kind in KINDS.values() for name in kind.tensors})
 
 
-@pytest.mark.parametrize("name", [name for name in BUILT_IN if name.endswith(TOP_LEVEL)])
+@each_row("name", [name for name in BUILT_IN if name.endswith(TOP_LEVEL)])
 def test_the_daemon_says_the_same(name: str) -> None:
     detail = template_detail(name, [TEMPLATES], {}, TENSORS, [])
     assert detail is not None

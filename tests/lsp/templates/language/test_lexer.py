@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-import pytest
-
 from ckwatch_lsp.templates.language.lexer import TAG_COUNT_LIMIT, extents, tokens_of
+from helpers.each_row import each_row
 from helpers.marked_templates import BUILT_IN, JINJA
 
 EXACT = [
@@ -67,13 +66,13 @@ def jinja_extents(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("text", [*EXACT, *BUILT_IN.values()])
+@each_row("text", [*EXACT, *BUILT_IN.values()])
 def test_extents_are_jinjas(text: str) -> None:
     assert [text[extent.start : extent.end] for extent in extents(text)] == jinja_extents(text)
     assert all(extent.closed for extent in extents(text))
 
 
-@pytest.mark.parametrize("text", [*EXACT, *BUILT_IN.values()])
+@each_row("text", [*EXACT, *BUILT_IN.values()])
 def test_tokens_are_jinjas(text: str) -> None:
     expected = [
         (kind, value)
@@ -87,7 +86,7 @@ def test_tokens_are_jinjas(text: str) -> None:
     assert [token for token in found if token[0] not in ("begin", "end", "comment", "raw")] == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), TOLERANT)
+@each_row(("text", "expected"), TOLERANT)
 def test_unfinished_tags_end_early(text: str, expected: list[str]) -> None:
     assert [text[extent.start : extent.end] for extent in extents(text)] == expected
 

@@ -10,6 +10,7 @@ from jinja2 import TemplateError, meta, nodes
 from ckwatch_lsp.templates.language.names import SPECIAL_NAMES, TemplateNames
 from ckwatch_lsp.templates.language.syntax import TemplateTree
 from ckwatch_lsp.templates.language.tags import Role
+from helpers.each_row import each_row
 from helpers.marked_templates import BUILT_IN, JINJA, unmarked
 
 ROWS = [
@@ -65,7 +66,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), ROWS)
+@each_row(("text", "expected"), ROWS)
 def test_symbols(text: str, expected: tuple[int, str, list[int]] | None) -> None:
     plain, at = unmarked(text)
     mention = TemplateNames(TemplateTree(plain)).mention_at(at)
@@ -94,7 +95,7 @@ def test_parameters_named_by_strings(text: str, expected: list[str]) -> None:
     assert [mention.name for mention in mentions if mention.role is Role.PARAMETER] == expected
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@each_row("name", BUILT_IN)
 def test_as_jinja_parses(name: str) -> None:
     tree = JINJA.parse(BUILT_IN[name])
     names = TemplateNames(TemplateTree(BUILT_IN[name]))

@@ -8,6 +8,7 @@ from ckwatch_lsp.protocol.text_parts import TOKEN_MODIFIERS, TOKEN_TYPES, TextSy
 from ckwatch_lsp.templates.language.outline import folds, highlights, outline, selection
 from ckwatch_lsp.templates.language.semantic_tokens import semantic_tokens
 from ckwatch_lsp.templates.language.syntax import TemplateTree
+from helpers.each_row import each_row
 from helpers.marked_templates import index_of
 
 TOKENS = [
@@ -54,7 +55,7 @@ TOKENS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "expected"), TOKENS)
+@each_row(("text", "expected"), TOKENS)
 def test_semantic_tokens(text: str, expected: str) -> None:
     index, _, _ = index_of({"a.hip.j2": text, "m.j2": "{% macro f(a) %}{% endmacro %}"})
     lines = text.split("\n")
@@ -130,7 +131,7 @@ FOLDS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), FOLDS)
+@each_row(("text", "expected"), FOLDS)
 def test_folds(text: str, expected: list[tuple[int, int, str]]) -> None:
     found = [(fold.start_line, fold.end_line, fold.kind) for fold in folds(TemplateTree(text))]
     if "void g" in text:

@@ -12,6 +12,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position
 from ckwatch_lsp.templates.language.index import TemplateIndex
 from ckwatch_lsp.templates.language.rename import rename
+from helpers.each_row import each_row
 from helpers.marked_templates import BUILT_IN, index_of
 
 
@@ -109,7 +110,7 @@ ROWS: list[tuple[Mapping[str, str], Mapping[str, str], list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("texts", "expected", "parameters"), ROWS)
+@each_row(("texts", "expected", "parameters"), ROWS)
 def test_rename(texts: Mapping[str, str], expected: Mapping[str, str], parameters: list[str]) -> None:
     index, path, position = index_of(texts)
     assert renamed(index, path, position, "new") == (expected, parameters)
@@ -144,7 +145,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "name", "reason"), REFUSED)
+@each_row(("text", "name", "reason"), REFUSED)
 def test_refused(text: str, name: str, reason: str) -> None:
     index, path, position = index_of({"a.hip.j2": text})
     with pytest.raises(CkwatchError) as refused:

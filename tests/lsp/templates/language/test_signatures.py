@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ckwatch_lsp.templates.language.signatures import signatures
+from helpers.each_row import each_row
 from helpers.marked_templates import index_of
 
 MACRO = "{# Adds\n   two. #}\n{% macro add(a, b=1, c='x,y') %}{% endmacro %}"
@@ -36,7 +35,7 @@ ROWS: list[tuple[str, tuple[str, int | None] | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), ROWS)
+@each_row(("text", "expected"), ROWS)
 def test_signatures(text: str, expected: tuple[str, int | None] | None) -> None:
     index, path, position = index_of({"a.hip.j2": MACRO + text})
     found = [(each.callable.label, each.active) for each in signatures(index, path, position)]

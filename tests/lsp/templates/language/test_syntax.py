@@ -6,6 +6,7 @@ import pytest
 
 from ckwatch.model.text import Position
 from ckwatch_lsp.templates.language.syntax import DEPTH_LIMIT, TemplateBlock, TemplateTree, TextLines, comment_above
+from helpers.each_row import each_row
 from helpers.marked_templates import unmarked
 
 
@@ -36,7 +37,7 @@ BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), BLOCKS)
+@each_row(("text", "expected"), BLOCKS)
 def test_blocks(text: str, expected: str) -> None:
     template = TemplateTree(text)
     assert shown(template.root, template) == expected
