@@ -114,14 +114,11 @@ def run(options: argparse.Namespace) -> int:
                 }
                 for table, root in zip(tables, roots, strict=True)
             ],
-            diagnostics=[*findings, *built],
-            built=len(audit.sampled) if builds else 0,
-            exit_status=status,
+            diagnostics=[*findings, *built], built=len(audit.sampled) if builds else 0, exit_status=status,
         )  # fmt: skip
         return status
     output.diagnostics([*_shown(tables, advice=options.advice), *built])
-    for line in _summary(tables, roots, output.root, advice=options.advice):
-        output.text(line)
+    output.lines((line, "") for line in _summary(tables, roots, output.root, advice=options.advice))
     if builds:
         how = "verified" if options.verify else "built"
         wrong = sum(one.severity is Severity.ERROR for one in built)

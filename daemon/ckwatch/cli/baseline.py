@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.output import Output
 from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count, timestamp
 from ckwatch.model.errors import CkwatchError
@@ -24,10 +24,8 @@ async def set_(options: argparse.Namespace) -> int:
         await client.sync()
         units = await client.set_baseline(name, *patterns)
     output = Output(options)
-    if output.json:
-        output.answer(name=name, units=units)
-    else:
-        output.text(f"baseline '{name}' is set to the latest timings of {count(len(units), 'unit')}")
+    output.answer(name=name, units=units)
+    output.text(f"baseline '{name}' is set to the latest timings of {count(len(units), 'unit')}")
     return 0
 
 
@@ -36,16 +34,13 @@ async def list_(options: argparse.Namespace) -> int:
     async with asking(options) as client:
         output = Output(options)
         baselines: list[Baseline] = await client.baselines()
-    if output.json:
-        output.answer(baselines=baselines)
-        return 0
+    output.answer(baselines=baselines)
     if not baselines:
         output.text("no baselines; `ckwatch baseline set NAME` sets one to the latest timings")
     rows = [
         [one.name, timestamp(one.set_at), count(one.units, "unit"), count(one.timings, "timing")] for one in baselines
     ]
-    for line in aligned(rows, heading=("NAME", "SET", "UNITS", "TIMINGS")) if rows else ():
-        output.text(line)
+    output.table(rows, heading=("NAME", "SET", "UNITS", "TIMINGS"), indent="")
     return 0
 
 
@@ -54,10 +49,8 @@ async def remove(options: argparse.Namespace) -> int:
     async with asking(options) as client:
         units = await client.remove_baseline(options.name)
     output = Output(options)
-    if output.json:
-        output.answer(name=options.name, units=units)
-    else:
-        output.text(f"baseline '{options.name}' is removed; it had timings of {count(units, 'unit')}")
+    output.answer(name=options.name, units=units)
+    output.text(f"baseline '{options.name}' is removed; it had timings of {count(units, 'unit')}")
     return 0
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from ckwatch.bench.report import KERNEL_FAILURES
 from ckwatch.cli.build_results import NO_COMPILER
 from ckwatch.cli.mistakes import explained, report_mistakes, report_unbuilt
-from ckwatch.cli.output import VERDICT_STYLES, Output, aligned
+from ckwatch.cli.output import VERDICT_STYLES, Output, tally
 from ckwatch.cli.progress import amount
 from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count, duration
@@ -85,8 +85,7 @@ class _Bench:
 
     async def follow(self, lines: AsyncIterator[BenchLine]) -> None:
         """Print each timing; what is being done is shown on a terminal."""
-        if self.output.json:
-            self.output.answer(event="start")
+        self.output.answer(event="start")
         with self.output.working("building") as show:
             async for line in lines:
                 self._take(line, show)
@@ -94,13 +93,15 @@ class _Bench:
     def _take(self, line: BenchLine, show: Callable[[str], None]) -> None:
         if line.event == "start":
             self._total = line.shapes
-        elif self.output.json:
-            _print_line(self.output, line)
+        elif line.event in ("began", "stage"):
+            self.output.event(line.event, unit=line.unit, shape=line.shape, text=line.text)
         if line.event == "stage":
             show(f"{self._amount()}  {line.unit}  {line.shape}  {line.text}")
         elif line.event == "timing" and line.timing is not None:
+            self.output.event("timing", unit=line.unit, shape=line.shape, known=line.known, timing=line.timing)
             self._timing(line.timing, known=line.known)
         elif line.event == "skipped" and line.unit is not None:
+            self.output.event("skipped", unit=line.unit, shape=line.shape, shapes=line.shapes, text=line.text)
             if line.shape is None:
                 self.unbuilt[line.unit] = line.text
                 self._passed += line.shapes
@@ -148,22 +149,18 @@ class _Bench:
         # one that is built and has no shapes is not a failure
         machines = self._machines_fault or bool(unbuilt - {"failed", "built"}) or any(shape for _, shape in skipped)
         status = 1 if kernels else 2 if machines else 0
-        if self.output.json:
-            self.output.event(
-                "summary", timed=len(self._timed), known=len(self._known), failed=len(self._failed),
-                skipped=len(skipped), seconds=round(seconds, 4), exit_status=status, warning=self._doubt,
-            )  # fmt: skip
-            return status
+        self.output.event(
+            "summary", timed=len(self._timed), known=len(self._known), failed=len(self._failed),
+            skipped=len(skipped), seconds=round(seconds, 4), exit_status=status, warning=self._doubt,
+        )  # fmt: skip
         for why, units in self._skipped.items():
             self._print_skipped(why, units)
         if self._doubt:
             self.output.text(f" warning  {'; '.join(self._doubt.splitlines())}", "yellow")
-        words = [f"{len(self._timed)} timed"] if self._timed else []
-        words += [f"{len(self._known)} known already (--force times again)"] if self._known else []
-        words += [f"{len(self._failed)} failed"] if self._failed else []
-        words += [f"{len(skipped)} skipped"] if skipped else []
-        words += [mistakes] if mistakes else []
-        self.output.text(f"{', '.join(words) or 'nothing to do'} in {duration(seconds)}")
+        known = "known already (--force times again)"
+        numbers = {"timed": self._timed, known: self._known, "failed": self._failed, "skipped": skipped}
+        words = tally({what: len(found) for what, found in numbers.items()}, mistakes)
+        self.output.text(f"{words} in {duration(seconds)}")
         return status
 
     @property
@@ -186,28 +183,16 @@ def _cells(timing: Timing) -> list[str]:
     return [name, *figures_text.timing_cells(timing), figures_text.samples_words(timing), *figures_text.doubts(timing)]
 
 
-def _print_line(output: Output, line: BenchLine) -> None:
-    if line.event in ("began", "stage"):
-        output.event(line.event, unit=line.unit, shape=line.shape, text=line.text)
-    elif line.event == "timing":
-        output.event("timing", unit=line.unit, shape=line.shape, known=line.known, timing=line.timing)
-    elif line.event == "skipped":
-        output.event("skipped", unit=line.unit, shape=line.shape, shapes=line.shapes, text=line.text)
-
-
 async def _devices(options: argparse.Namespace) -> int:
     """List the devices that units can be timed on, and why others cannot be used. It is no error if there are none."""
     async with asking(options) as client:
         found = await client.devices(again=True)
     output = Output(options)
-    if output.json:
-        output.answer(found)
-        return 0
+    output.answer(found)
     if found.host:
         output.text(found.host, "bold")
     rows = [[one.label, one.arch, one.description, one.pci or "", one.driver] for one in found.devices]
-    for line in aligned(rows, heading=("DEVICE", "ARCH", "NAME", "PCI", "DRIVER")) if rows else ():
-        output.text(f"  {line}")
+    output.table(rows, heading=("DEVICE", "ARCH", "NAME", "PCI", "DRIVER"))
     for kind, why in found.absent.items():
         output.text(f"  no {kind}: {'; '.join(why.splitlines())}", "dim")
     if not found.devices:

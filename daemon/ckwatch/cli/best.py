@@ -45,9 +45,8 @@ async def run(options: argparse.Namespace) -> int:
             imported = await client.imported_timings(options.kernel, shape=options.shape)
             units = await client.units(options.kernel) if imported else []
     others = OthersTimings(imported, list(dict.fromkeys(unit.arch for unit in units)))
-    if output.json:
-        output.answer(kernel=options.kernel, ranked=rows, imported=others.timings)
-    else:
+    output.answer(kernel=options.kernel, ranked=rows, imported=others.timings)
+    if output.for_people:
         _print(output, options.kernel, rows, others)
     if target is not None:
         from ckwatch.cli.charts.plot_file import draw
@@ -120,10 +119,8 @@ def _print_shape(output: Output, shape: str, arch: str, rows: Sequence[RankedTim
         stale = row.timing is not None and row.timing.standing != "fresh"
         output.text(f"  {line}", "dim" if stale else "bold green" if row.rank == 1 else "")
     left = [row for row in rows if row.rank is None]
-    for line in aligned(
-        [["✗" if not output.console.options.ascii_only else "x", row.instance, row.why_not] for row in left]
-    ):
-        output.text(f"  {line}", "dim")
+    mark = "✗" if not output.console.options.ascii_only else "x"
+    output.table([[mark, row.instance, row.why_not] for row in left], styles=["dim"] * len(left))
 
 
 def _cells(row: RankedTiming) -> list[str]:

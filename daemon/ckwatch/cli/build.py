@@ -88,7 +88,7 @@ async def _build(
         ended = await follow(*patterns)
     except UnknownUnitError as error:
         known = await _known(error, options, client, patterns)
-        if not known and output.json:
+        if not known:
             output.answer(event="start", units=())
         ended = await follow(*known) if known else []
     if not check_only and not options.toolchain:
@@ -146,13 +146,11 @@ async def _follow(
     first = await anext(lines)
     unbuilt |= {*first.units} if compiles else set()
     if not output.for_people:
-        if output.json:
-            output.answer(event="start", units=first.units)
+        output.answer(event="start", units=first.units)
         async for line in lines:
             if line.event == "unit":
                 ended.append(take(line))
-                if output.json:
-                    ended[-1].print_json(output)
+                ended[-1].print_json(output)
         return ended
     from ckwatch.cli.progress import build_progress
 
@@ -228,10 +226,8 @@ class _Products:
 
 def print_written(output: Output, unit: str, path: Path) -> None:
     """Say that a file of a unit was written."""
-    if output.json:
-        output.event("file", unit=unit, path=path)
-    else:
-        output.text(f"wrote {path}")
+    output.event("file", unit=unit, path=path)
+    output.text(f"wrote {path}")
 
 
 def _stem(unit: Unit, folder: Path) -> Path:

@@ -72,15 +72,12 @@ def _run(options: argparse.Namespace, *, check_only: bool) -> int:
     began = unix_time_of(options.begun)
     ended = [FinishedUnit(line, began, check_only=check_only) for line in answer.lines if line.event == "unit"]
     units = answer.lines[0].units
-    if output.json:
-        output.answer(event="start", units=units)
-        for one in ended:
-            one.print_json(output)
-    elif output.for_people:
-        width = max(map(len, units), default=0)
-        for text in (one.line(width) for one in ended):
-            if text is not None:
-                output.styled(text)
+    output.answer(event="start", units=units)
+    width = max(map(len, units), default=0)
+    for one in ended:
+        one.print_json(output)
+        if output.for_people and (text := one.line(width)) is not None:
+            output.styled(text)
     return finish(output, ended, answer.workspace, answer.patterns, options.begun)
 
 

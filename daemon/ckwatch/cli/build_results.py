@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ckwatch.cli.mistakes import joined, mistakes_in
-from ckwatch.cli.output import Output
+from ckwatch.cli.output import Output, tally
 from ckwatch.cli.styled_text import StyledText
 from ckwatch.model.amounts import count, duration
 from ckwatch.model.causes import ARTIFACT_LOST
@@ -144,23 +144,19 @@ def finish(
     own = {one.id: one.diagnostics for one in ended if one.outcome != "skipped"}
     shown = joined(mistakes.concerning, _folded(own, len(ended)))
     names = (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES}))
-    words = [f"{counts[name]} {name}" for name in names if counts[name]]
-    words += [f"{from_store} from the store"] if from_store else []
-    if lost := sum(one.lost for one in ended):
-        words.append(f"{lost} built again: missing from the store")
-    words += [mistakes.summary] if mistakes.summary else []
-    summary = f"{count(len(ended), 'unit')}: {', '.join(words) or 'nothing to do'} in {seconds:.2f} s"
+    lost = sum(one.lost for one in ended)
+    numbers = {name: counts[name] for name in names}
+    more = {"from the store": from_store, "built again: missing from the store": lost}
+    summary = f"{count(len(ended), 'unit')}: {tally(numbers | more, mistakes.summary)} in {seconds:.2f} s"
     if output.reports:
         cases = [one.case() for one in ended]
         output.report(shown, cases, exit_status=status, summary=summary, seconds=seconds)
     output.diagnostics(shown)
-    if output.json:
-        outcomes = {"units": len(ended), **{name: counts[name] for name in names}, "from_store": from_store}
-        more = {"exit_status": status, "errors_elsewhere": mistakes.elsewhere, "toolchains": _by_toolchain(ended)}
-        output.event("summary", outcomes, seconds=round(seconds, 4), **more)
-        return status
+    outcomes = {"units": len(ended), **numbers, "from_store": from_store, "seconds": round(seconds, 4)}
+    by_toolchain = _by_toolchain(ended)
+    output.event("summary", outcomes, exit_status=status, errors_elsewhere=mistakes.elsewhere, toolchains=by_toolchain)
     output.text(summary)
-    for toolchain, found in _by_toolchain(ended).items():
+    for toolchain, found in by_toolchain.items():
         output.text(f"{toolchain}: {', '.join(f'{number} {name}' for name, number in found.items())}")
     if mistakes.hint:
         output.text(mistakes.hint, "dim")

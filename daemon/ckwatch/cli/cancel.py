@@ -28,9 +28,7 @@ async def run(options: argparse.Namespace) -> int:
             with suppress(DaemonGoneError):
                 async with connect(root, start=False, client_name="cancel") as client:
                     cancelled = await client.cancel(*await asked_patterns(client, options.words))
-    if output.json:
-        output.answer(running=cancelled is not None, cancelled=cancelled or ())
-        return 0
+    output.answer(running=cancelled is not None, cancelled=cancelled or ())
     for unit in cancelled or ():
         output.text(f"cancelled  {unit}")
     if cancelled:

@@ -116,13 +116,11 @@ async def _begin(file: CodeFile, options: argparse.Namespace, output: Output) ->
         if await to_thread.run_sync(is_there, str(target)):
             raise CkwatchError(f"{target} is there already", "name another file, or verify by it with --args")
         await to_thread.run_sync(write_file, target, text.encode())
-    if output.json:
-        output.answer(args=text, written="" if options.write_args is None else str(target))
-    elif options.write_args is not None:
-        output.text(f'wrote {target}: replace each "?" in it, then run `{command}`')
-    else:
-        sys.stdout.write(text)
+    output.answer(args=text, written="" if options.write_args is None else str(target))
     if options.write_args is not None:
+        output.text(f'wrote {target}: replace each "?" in it, then run `{command}`')
         return 0
+    if not output.json:
+        sys.stdout.write(text)
     sys.stderr.write("ckwatch: not verified: --args names no description; the one above begins it\n")
     return 2

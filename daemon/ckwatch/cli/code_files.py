@@ -298,15 +298,11 @@ async def inspect_file(path: Path, options: argparse.Namespace) -> int:
         isa = None
         if (options.isa or options.whole) and inspected:
             isa = await _isa(found, inspected, tools, why, several=options.kernel is not None)
-    status = 0 if inspected else 1
-    if isa is not None and output.json:
-        output.answer(isa)
-    elif output.json:
-        output.answer(file=str(path), objects=[one.figures() for one in inspected], notes=found.notes)
-    else:
-        for text, style in isa_lines(isa, whole=options.whole) if isa is not None else file_lines(found, inspected):
-            output.text(text, style)
-    return status
+    if isa is not None:
+        return output.both(isa, isa_lines(isa, whole=options.whole))
+    output.answer(file=str(path), objects=[one.figures() for one in inspected], notes=found.notes)
+    output.lines(file_lines(found, inspected))
+    return 0 if inspected else 1
 
 
 async def rank_files(paths: Sequence[Path], options: argparse.Namespace) -> int:
@@ -324,11 +320,8 @@ async def rank_files(paths: Sequence[Path], options: argparse.Namespace) -> int:
             kernels += [(str(path), one.code.origin, one.report.arch, kernel) for kernel in one.report.kernels]
     ranked = await to_thread.run_sync(rank_loops, kernels)
     notes = list(dict.fromkeys(notes))
-    if output.json:
-        output.answer(files=[str(path) for path in paths], ranked=ranked, left_out=NOT_RANKED, notes=notes)
-    else:
-        for text, style in ranked_lines(ranked, notes):
-            output.text(text, style)
+    output.answer(files=[str(path) for path in paths], ranked=ranked, left_out=NOT_RANKED, notes=notes)
+    output.lines(ranked_lines(ranked, notes))
     return 0 if kernels else 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ckwatch.cli.output import VERDICT_STYLES, Output, aligned
+from ckwatch.cli.output import VERDICT_STYLES, Output
 from ckwatch.cli.session import asking, unit_of
 from ckwatch.model.amounts import time_of
 from ckwatch.wire.figures_text import NO_FIGURES, how_compared, is_figure
@@ -28,20 +28,11 @@ async def run(options: argparse.Namespace) -> int:
         theirs = options.other if kept else await unit_of(client, options.other)
         rows = await client.compare(ours, theirs, shape=options.shape)
     output = Output(options)
-    if output.json:
-        output.answer(ours=ours, theirs=theirs, compared=rows)
-    else:
-        _print(output, ours, theirs, rows)
-    return 0
-
-
-def _print(output: Output, ours: str, theirs: str, rows: list[Compared]) -> None:
+    output.answer(ours=ours, theirs=theirs, compared=rows)
     output.text(f"{ours}  against  {theirs}", "bold")
-    heading, *lines = aligned([_cells(row) for row in rows], _RIGHT, HEADING)
-    output.text(f"  {heading}", "bold")
-    for row, line in zip(rows, lines, strict=True):
-        style = "dim" if row.comparison is None else VERDICT_STYLES[row.comparison.verdict]
-        output.text(f"  {line}", style)
+    styles = ["dim" if row.comparison is None else VERDICT_STYLES[row.comparison.verdict] for row in rows]
+    output.table([_cells(row) for row in rows], _RIGHT, HEADING, styles=styles)
+    return 0
 
 
 def _cells(row: Compared) -> list[str]:

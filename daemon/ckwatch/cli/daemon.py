@@ -16,7 +16,7 @@ import anyio
 from anyio import to_thread
 
 from ckwatch.cli.command_words import dependency, workspace_at
-from ckwatch.cli.output import Output
+from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import what_goes_on
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
@@ -117,7 +117,9 @@ async def _start(root: Path) -> int:
         async with what_goes_on(root), connect(root, client_name="start") as client:
             process = (await client.status()).pid
     print("the daemon is already running" if process == before else "started the daemon")
-    _table([("process", str(process)), ("workspace", str(root)), ("socket", endpoint.socket), ("log", endpoint.log)])
+    rows = (("process", process), ("workspace", root), ("socket", endpoint.socket), ("log", endpoint.log))
+    for line in aligned([(name, str(value)) for name, value in rows]):
+        print(f"  {line}")
     return 0
 
 
@@ -191,10 +193,8 @@ async def _status(root: Path, output: Output) -> int:
         process = await to_thread.run_sync(owner, endpoint)
         running = process is not None
         if running and not await to_thread.run_sync((root / FILE_NAME).exists):
-            if output.json:
-                output.answer(running=True, root=root, pid=process)
-            else:
-                print(f"a daemon runs, process {process}; its workspace is gone: `ckwatch stop -C {root}` ends it")
+            output.answer(running=True, root=root, pid=process)
+            output.text(f"a daemon runs, process {process}; its workspace is gone: `ckwatch stop -C {root}` ends it")
             return 0
         found: Status | None = None
         compiling: list[str] = []
@@ -211,16 +211,12 @@ async def _status(root: Path, output: Output) -> int:
                 if holds is not None and holds.starting:
                     raise
     if found is None:
-        if output.json:
-            output.answer(running=False, root=root, version=__version__)
-        else:
-            print(f"no daemon is running for {root}")
+        output.answer(running=False, root=root, version=__version__)
+        output.text(f"no daemon is running for {root}")
         return NOT_RUNNING
-    if output.json:
-        output.answer(found, running=True, socket=endpoint.socket, log_file=endpoint.log, compiling=compiling)
-        return 0
-    print(f"the daemon runs: ckwatch {found.version}, process {found.pid}, for {duration(found.uptime_s)}")
-    _table(_rows(found, compiling, slow, endpoint))
+    output.answer(found, running=True, socket=endpoint.socket, log_file=endpoint.log, compiling=compiling)
+    output.text(f"the daemon runs: ckwatch {found.version}, process {found.pid}, for {duration(found.uptime_s)}")
+    output.table([(name, str(value)) for name, value in _rows(found, compiling, slow, endpoint)])
     return 0
 
 
@@ -248,9 +244,3 @@ def _rows(found: Status, compiling: Sequence[str], slow: Sequence[str], endpoint
         ("log", endpoint.log),
         *(("warning", f"{topic}: {line}") for topic, text in found.warnings.items() for line in text.splitlines()),
     ]
-
-
-def _table(rows: Sequence[tuple[str, object]]) -> None:
-    width = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        print(f"  {name:<{width}}  {value}")

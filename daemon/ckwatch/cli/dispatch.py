@@ -112,17 +112,12 @@ async def run(options: argparse.Namespace) -> int:
     found = await to_thread.run_sync(dispatcher, known.times, sizes_of, known.weights, options.tolerance)
     summary = _summary(known, found)
     written = await to_thread.run_sync(_write, options, known, found, summary)
-    if output.json:
-        output.answer(
-            kernel=kernel.name, arch=arch, source=known.where, instances=found.instances,
-            choices={name: found.choose(own) for name, own in sizes_of.items()}, seen=found.seen, unseen=found.unseen,
-            left_out=known.left_out, paths=written,
-        )  # fmt: skip
-        return 0
-    for path in written:
-        output.text(f"wrote {path}")
-    for line in summary.splitlines():
-        output.text(line)
+    output.answer(
+        kernel=kernel.name, arch=arch, source=known.where, instances=found.instances,
+        choices={name: found.choose(own) for name, own in sizes_of.items()}, seen=found.seen, unseen=found.unseen,
+        left_out=known.left_out, paths=written,
+    )  # fmt: skip
+    output.lines((line, "") for line in (*(f"wrote {path}" for path in written), *summary.splitlines()))
     return 0
 
 

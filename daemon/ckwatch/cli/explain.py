@@ -119,10 +119,8 @@ async def run(options: argparse.Namespace) -> int:
             )
         output = Output(options)
         text = await to_thread.run_sync(documented, options.unit)
-        if output.json:
-            output.answer(code=options.unit, text=text)
-        else:
-            output.text(text)
+        output.answer(code=options.unit, text=text)
+        output.text(text)
         return 0
     target = None if options.trace is None else options.trace.absolute()
     async with asking(options) as client:
@@ -169,8 +167,7 @@ def _print_time(output: Output, trace: TimeTrace) -> int:
     if not trace.passes:
         output.text("it does not compile, so there are no times")
         return 1
-    for line, style in compile_time_lines(trace):
-        output.text(line, style)
+    output.lines(compile_time_lines(trace))
     if trace.path is not None:
         output.text(f"wrote {trace.path}")
     return 0

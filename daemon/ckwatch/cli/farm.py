@@ -16,7 +16,7 @@ import anyio
 from anyio import to_thread
 
 from ckwatch.cli.command_words import workspace_at, workspace_if_any
-from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.output import Output
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
 from ckwatch.client.launch import last_words, started_apart
@@ -163,10 +163,8 @@ async def status(options: argparse.Namespace) -> int:
         require_packages()
         address = await to_thread.run_sync(farm_address, farm, root)
         if address is None:
-            if output.json:
-                output.answer(up=False, cluster=farm.cluster, address=None, workers=())
-            else:
-                print("the farm is not up: `ckwatch farm up` starts it")
+            output.answer(up=False, cluster=farm.cluster, address=None, workers=())
+            output.text("the farm is not up: `ckwatch farm up` starts it")
             return 1
         security = await to_thread.run_sync(farm_security, farm) if address.startswith("tls:") else None
         connection = await FarmConnection.open(address, security)
@@ -176,9 +174,7 @@ async def status(options: argparse.Namespace) -> int:
             workers = tuple(_line(one, connection, identity) for one in connection.listed)
         finally:
             await connection.close()
-        if output.json:
-            output.answer(up=True, cluster=farm.cluster, address=address, workers=workers)
-            return 0
+        output.answer(up=True, cluster=farm.cluster, address=address, workers=workers)
         _show(output, address, workers)
     return 0
 
@@ -240,8 +236,7 @@ def _show(output: Output, address: str, workers: Sequence[FarmWorkerLine]) -> No
         ]
         for one in workers
     ]
-    for line in aligned(rows):
-        output.text(f"  {line.rstrip()}")
+    output.table(rows)
 
 
 def certificates(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.output import Output
 from ckwatch.cli.session import asking, unit_of
 from ckwatch.model.amounts import sparkline, time_of, timestamp
 from ckwatch.model.errors import CkwatchError
@@ -26,19 +26,8 @@ if TYPE_CHECKING:
 SPARKS = 60
 """Medians of the small chart, the last ones."""
 
-HEADING = (
-    "TAKEN",
-    "MEDIAN",
-    "ERROR",
-    "INTERVAL",
-    "CLOCK",
-    "RATE",
-    "BOUND",
-    "ARTIFACT",
-    "COMMIT",
-    "STANDING",
-    "COMPARED",
-)
+_FIGURES = ("MEDIAN", "ERROR", "INTERVAL", "CLOCK", "RATE", "BOUND")
+HEADING = ("TAKEN", *_FIGURES, "ARTIFACT", "COMMIT", "STANDING", "COMPARED")
 _RIGHT = frozenset({1, 2, 5})
 
 
@@ -54,9 +43,8 @@ async def run(options: argparse.Namespace) -> int:
         unit = await unit_of(client, options.unit)
         timings = await client.timings(unit, shape=options.shape, limit=options.limit)
     timings = sorted(timings, key=lambda timing: timing.id)  # oldest first
-    if output.json:
-        output.answer(unit=unit, timings=timings)
-    else:
+    output.answer(unit=unit, timings=timings)
+    if output.for_people:
         _print(output, unit, timings)
     if target is not None:
         from ckwatch.cli.charts.plot_file import draw
@@ -100,10 +88,7 @@ def _print_group(output: Output, title: tuple[str, str, str], timings: Sequence[
         line = sparkline([timing.median_us for timing in known], ascii_only=output.console.options.ascii_only)
         medians = [timing.median_us for timing in known]
         output.text(f"  {line}  {time_of(min(medians))} … {time_of(max(medians))}")
-    heading, *lines = aligned(list(_rows(timings)), _RIGHT, HEADING)
-    output.text(f"  {heading}", "bold")
-    for line in lines:
-        output.text(f"  {line}")
+    output.table(list(_rows(timings)), _RIGHT, HEADING)
 
 
 def _rows(timings: Sequence[Timing]) -> Iterator[list[str]]:

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
@@ -311,26 +310,17 @@ async def inspect(options: argparse.Namespace) -> int:
             await client.sync()
             calibrated = await client.calibration()
             lines = calibrated_lines(calibrated.calibration, calibrated.timed, calibrated.notes)
-            return _print(output, partial(calibration_report, calibrated), lines)
+            return output.both(calibration_report(calibrated), lines)
         unit = await one_unit(client, options.unit)
         lists = options.isa or options.kernel is not None or options.whole or options.no_lines
         async with build_progress(client, output, [unit]):
             await client.build(unit, lines=lists and not options.no_lines)
         if not lists:
             found = await client.analysis(unit)
-            return _print(output, partial(inspected_unit, found), inspect_lines(found))
+            return output.both(inspected_unit(found), inspect_lines(found))
         with output.working("finding its source lines"):
             isa = await client.isa(unit, options.kernel, lines=not options.no_lines)
-        return _print(output, lambda: isa, isa_lines(isa, whole=options.whole))
-
-
-def _print(output: Output, value: Callable[[], object], lines: Sequence[Line]) -> int:
-    if output.json:
-        output.answer(value())
-    else:
-        for text, style in lines:
-            output.text(text, style)
-    return 0
+        return output.both(isa, isa_lines(isa, whole=options.whole))
 
 
 def _earlier(found: Analysis) -> tuple[tuple[str, CodeObjectReport], ...]:
@@ -360,4 +350,4 @@ async def rank(options: argparse.Namespace) -> int:
         await client.sync()
         async with explained(client, kernel):
             found = await client.predicted(kernel, options.shape, arch=options.of_arch, part=options.part)
-    return _print(Output(options), partial(ranked_predictions, found), rank_lines(found))
+    return Output(options).both(ranked_predictions(found), rank_lines(found))

@@ -16,7 +16,7 @@ from ckwatch.cli.code_file_verification import described, emulator_of
 from ckwatch.cli.code_files import opened
 from ckwatch.cli.command_words import code_path
 from ckwatch.cli.mistakes import explained, report_unbuilt
-from ckwatch.cli.output import VERDICT_STYLES, Output, aligned
+from ckwatch.cli.output import VERDICT_STYLES, Output
 from ckwatch.cli.session import asking, one_unit
 from ckwatch.model.amounts import count
 from ckwatch.model.emulated_archs import EMULATED_ARCHS, emulated_device
@@ -90,8 +90,7 @@ class _UnitJudging:
 
     async def run(self) -> int:
         """Print the judgement; the exit status."""
-        if self._output.json:
-            self._output.answer(event="start", candidate=self._names[0], reference=self._names[1], seed=self._seed)
+        self._output.answer(event="start", candidate=self._names[0], reference=self._names[1], seed=self._seed)
         verifying = self._client.verifying(*self._names, against=self._names[1], seed=self._seed)
         with self._output.working("building") as show:
             async with explained(self._client, *self._names), verifying as lines:
@@ -128,8 +127,7 @@ class _UnitJudging:
 
     def _stage(self, unit: str, text: str, show: Callable[[str], None]) -> None:
         show(f"{unit}  {text}")
-        if self._output.json:
-            self._output.event("stage", unit=unit, text=text)
+        self._output.event("stage", unit=unit, text=text)
 
     async def _with_speed(
         self, result: Judgement, candidate: Party, shapes: Sequence[str], show: Callable[[str], None]
@@ -229,8 +227,7 @@ async def _judge_files(candidate: Path, reference: Path, seed: int, options: arg
         ours, theirs = _apart(ours, str(candidate)), _apart(theirs, str(reference))
         names = (ours.unit.id, theirs.unit.id)
     output = Output(options)
-    if output.json:
-        output.answer(event="start", candidate=names[0], reference=names[1], seed=seed)
+    output.answer(event="start", candidate=names[0], reference=names[1], seed=seed)
     trials = await to_thread.run_sync(judged_trials, (ours.unit, theirs.unit), theirs.unit, seed)
     subject = replace(ours, unit=subject_of(ours.unit, theirs.unit))
     emulator = await emulator_of(options)
@@ -239,8 +236,7 @@ async def _judge_files(candidate: Path, reference: Path, seed: int, options: arg
         found = []
         for one in (subject, theirs):
             show(f"{one.unit.id}  verifying")
-            if output.json:
-                output.event("stage", unit=one.unit.id, text="verifying")
+            output.event("stage", unit=one.unit.id, text="verifying")
             found.append(await verify_launch(one, trials[one.unit.id], emulator))
         result = judged(first, second, seed, found[0], found[1])
         if result.verdict is JudgedAs.ACCEPTED and not options.right_only:
@@ -277,16 +273,15 @@ def _apart(one: CodeLaunch, name: str) -> CodeLaunch:
 def _shown(output: Output, result: Judgement, found: Verification | None) -> int:
     """Print the reasons, the speed and the verdict; the exit status."""
     status = STATUS[result.verdict]
+    output.event("verdict", result, verification=found, exit_status=status)
     if output.json:
-        output.event("verdict", result, verification=found, exit_status=status)
         return status
     output.diagnostics(result.reasons)
     if result.basis is not None:
         device = f" on {result.device}" if result.basis is SpeedBasis.TIMINGS else ""
         output.text(f"speed, {_BY[result.basis]}{device}")
         rows = [[row.shape, row.cache, f"{row.ratio:.3f} ×", row.verdict] for row in result.speed]
-        for row, text in zip(result.speed, aligned(rows), strict=True):
-            output.text(f"  {text}", VERDICT_STYLES[row.verdict])
+        output.table(rows, styles=[VERDICT_STYLES[row.verdict] for row in result.speed])
     mark, style = MARKS[result.verdict]
     tried = f"{count(result.right, 'problem')} right"
     tried += f", {result.refused} not supported" if result.refused else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ckwatch.cli.mistakes import Mistakes, explained, report_mistakes
-from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.output import Output
 from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count
 from ckwatch.wire.figures_text import figures_words, state_of, timing_words, verification_words
@@ -24,9 +24,7 @@ async def run(options: argparse.Namespace) -> int:
         output = Output(options, client.root)
         mistakes = Mistakes((), 0) if units else await report_mistakes(client, output, patterns)
     status = int(mistakes.are_errors and not units)
-    if output.json:
-        output.answer(units=units)
-        return status
+    output.answer(units=units)
     if not units:
         why = mistakes.summary or "kernel files are called NAME.kernel.toml and have [[instance]] tables"
         output.text(f"no units: {why}")
@@ -35,10 +33,7 @@ async def run(options: argparse.Namespace) -> int:
         [unit.id, state_of(unit), timing_words(unit), verification_words(unit), figures_words(unit.figures)]
         for unit in units
     ]
-    heading, *lines = aligned(rows, heading=HEADING)
-    output.text(heading, "bold")
-    for unit, line in zip(units, lines, strict=True):
-        output.text(line, STYLES.get(state_of(unit), ""))
+    output.table(rows, heading=HEADING, indent="", styles=[STYLES.get(state_of(unit), "") for unit in units])
     kernels = len({unit.kernel for unit in units})
     output.text(f"{count(len(units), 'unit')} of {count(kernels, 'kernel')}", "dim")
     return 0

@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cached_property
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from ckwatch.checks.places import ReadLine
     from ckwatch.cli.reports import Place
     from ckwatch.cli.reports.findings import UnitCase
+
+
+Line = tuple[str, str]
+"""A line of text and its style."""
 
 
 class SourceCache:
@@ -57,7 +61,10 @@ def _read(path: str) -> tuple[str, ...]:
 
 
 class Output:
-    """Standard output in the form that the options ask for: text for people, or one JSON object per line."""
+    """Standard output in the form that the options ask for: text for people, or one JSON object per line.
+
+    `answer` and `event` print for programs alone, `text`, `lines` and `table` for people alone: a command says both.
+    """
 
     def __init__(self, options: argparse.Namespace, root: Path | None = None) -> None:
         self.json = bool(getattr(options, "json", False))
@@ -95,16 +102,17 @@ class Output:
         return self._color == "never"
 
     def event(self, event: str, *values: object, **fields: object) -> None:
-        """Print one of several lines as JSON: the fields of `values`, and these (`ckwatch.cli.json_output`)."""
+        """Print one of several lines for programs: the fields of `values`, and these (`ckwatch.cli.json_output`)."""
         self._line({"event": event}, *values, fields)
 
     def answer(self, *values: object, event: str = "", **fields: object) -> None:
-        """Print all there is as JSON, or the first or last of several lines: the fields of `values`, and these."""
+        """Print all there is for programs, or the first or last of several lines: the fields of `values`, and these."""
         self._line({"event": event} if event else {}, {"schema": SCHEMA}, *values, fields)
 
     def _line(self, *parts: object) -> None:
-        line = {name: value for part in parts for name, value in fields_of(part).items()}
-        self._write_line(json.dumps(line, ensure_ascii=False, default=to_plain))
+        if self.json:
+            line = {name: value for part in parts for name, value in fields_of(part).items()}
+            self._write_line(json.dumps(line, ensure_ascii=False, default=to_plain))
 
     def diagnostics(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Print diagnostics and a summary line, or an object for each; nothing when there are none."""
@@ -173,6 +181,31 @@ class Output:
         if self.for_people:
             self.styled(StyledText((text, style)))
 
+    def both(self, answer: object, lines: Iterable[Line]) -> int:
+        """Print all there is, for programs or for people; the exit status of a command that succeeds."""
+        self.answer(answer)
+        self.lines(lines)
+        return 0
+
+    def lines(self, lines: Iterable[Line]) -> None:
+        """Print lines for people."""
+        for text, style in lines:
+            self.text(text, style)
+
+    def table(
+        self,
+        rows: Sequence[Sequence[str]],
+        right: frozenset[int] = frozenset(),
+        heading: Sequence[str] = (),
+        *,
+        indent: str = "  ",
+        styles: Sequence[str] = (),
+    ) -> None:
+        """Print rows in columns (`aligned`) for people, each in its style, below the heading; nothing without rows."""
+        if rows and self.for_people:
+            found = [*(["bold"] if heading else []), *(styles or [""] * len(rows))]
+            self.lines((indent + line, style) for line, style in zip(aligned(rows, right, heading), found, strict=True))
+
 
 def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
@@ -205,6 +238,12 @@ def write_file(path: Path, content: bytes, *, folders: bool = True, flushed: boo
         replace_file(path, content, flushed=flushed)
     except OSError as error:
         raise CkwatchError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def tally(numbers: Mapping[str, int], *more: str) -> str:
+    """`3 timed, 1 failed`: the numbers that are not 0, and what else there is to say."""
+    words = [*(f"{number} {what}" for what, number in numbers.items() if number), *filter(None, more)]
+    return ", ".join(words) or "nothing to do"
 
 
 GAP = "  "

@@ -221,13 +221,10 @@ async def _print(
                 raise CkwatchError(f"'{found.unit}' has no kernel to write")
             largest = max(found.kernels, key=lambda kernel: kernel.total.counts.issued)
             await to_thread.run_sync(write_file, path, write(largest, found.unit))
-    if output.json:
-        output.answer(found)
-    else:
-        for text, style in profile_lines(found, options.by, options.top, root):
-            output.text(text, style)
-        for text, style in change_lines(found, against, options.top, root):
-            output.text(text, style)
+    output.answer(found)
+    if output.for_people:
+        output.lines(profile_lines(found, options.by, options.top, root))
+        output.lines(change_lines(found, against, options.top, root))
     return 0
 
 
@@ -245,14 +242,9 @@ async def _on_device(options: argparse.Namespace, output: Output) -> int:
             async with explained(client, unit):
                 found = await client.profile_on_device(unit, options.device, options.shape)
         root = str(client.root)
-    if output.json:
-        output.answer(found)
-        return 0
-    for text, style in (
-        *device_profile_lines(_sampled(found), found, options.top, root=root),
-        *_hint_lines(found.hints, options.top, root),
-    ):
-        output.text(text, style)
+    output.answer(found)
+    output.lines(device_profile_lines(_sampled(found), found, options.top, root=root))
+    output.lines(_hint_lines(found.hints, options.top, root))
     return 0
 
 

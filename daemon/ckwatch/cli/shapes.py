@@ -13,7 +13,7 @@ from pathlib import Path
 from anyio import to_thread
 
 from ckwatch.bench.imports.shape_logs import LoggedShape, read_shape_log
-from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.output import Output
 from ckwatch.cli.tune import check_target
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
@@ -61,14 +61,10 @@ async def import_(options: argparse.Namespace) -> int:
     for path, text in ((options.csv, csv_text(shapes)), (options.toml, toml_text(shapes))):
         if path is not None:
             await to_thread.run_sync(write_file, path, text)
-            if not output.json:
-                output.text(f"wrote {path.absolute()}")
-    if output.json:
-        output.answer(shapes=shapes)
-        return 0
+            output.text(f"wrote {path.absolute()}")
+    output.answer(shapes=shapes)
     rows = [[one.name, f"{one.count:,}"] for one in shapes[:SHOWN]]
-    for line in aligned(rows, heading=("SHAPE", "CALLS")):
-        output.text(line)
+    output.table(rows, heading=("SHAPE", "CALLS"), indent="")
     if len(shapes) > SHOWN:
         output.text(f"and {count(len(shapes) - SHOWN, 'shape')} more")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ckwatch.cli.command_words import workspace_if_any
-from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.output import Output
 from ckwatch.compile.store.artifacts import ArtifactStore, default_folder, folder_size
 from ckwatch.compile.store.shared_store import shown_location
 from ckwatch.model.amounts import count, memory
@@ -24,16 +24,13 @@ def size(options: argparse.Namespace) -> int:
         artifacts = store.count()
     shared = None if settings.shared is None else shown_location(settings.shared)
     output = Output(options)
-    if output.json:
-        output.answer(
-            folder=folder, artifacts=artifacts, size_bytes=sum(parts.values()),
-            size_limit_bytes=settings.size_limit_bytes, parts=parts, shared=shared,
-        )  # fmt: skip
-        return 0
+    output.answer(
+        folder=folder, artifacts=artifacts, size_bytes=sum(parts.values()),
+        size_limit_bytes=settings.size_limit_bytes, parts=parts, shared=shared,
+    )  # fmt: skip
     output.text(str(folder), "bold")
     rows = [[name, memory(taken)] for name, taken in parts.items() if taken >= SHOWN_BYTES]
-    for line in aligned(rows, frozenset({1})):
-        output.text(f"  {line}")
+    output.table(rows, frozenset({1}))
     output.text(f"{memory(sum(parts.values()))} in all, {count(artifacts, 'artifact')}")
     output.text(f"artifacts are limited to {memory(settings.size_limit_bytes)} ([store] size_limit_bytes)")
     if shared is not None:
@@ -48,9 +45,7 @@ def collect_garbage(options: argparse.Namespace) -> int:
     with ArtifactStore(settings.folder or default_folder(), limit) as store:
         done = store.collect_garbage()
     output = Output(options)
-    if output.json:
-        output.answer(removed=done.evicted, leftovers=done.leftovers, size_bytes=done.size_bytes)
-        return 0
+    output.answer(removed=done.evicted, leftovers=done.leftovers, size_bytes=done.size_bytes)
     left = f", {count(done.leftovers, 'folder')} of killed processes" if done.leftovers else ""
     output.text(f"removed {count(done.evicted, 'artifact')}{left}; artifacts take {memory(done.size_bytes)}")
     return 0

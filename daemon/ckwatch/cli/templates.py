@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import ckwatch_templates
 from ckwatch.cli.command_words import workspace_at
 from ckwatch.cli.diagnostic_text import display_path
-from ckwatch.cli.output import Output, aligned, write_file
+from ckwatch.cli.output import Output, write_file
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import why_no_name
 from ckwatch.model.unit_patterns import nearest_name
@@ -36,22 +36,17 @@ def list_(options: argparse.Namespace) -> int:
     users: dict[str, list[str]] = {}
     for kernel in () if workspace is None else workspace.kernels:
         users.setdefault(kernel.template, []).append(kernel.name)
-    if output.json:
-        rows = [
-            {"name": name, "path": path, "built_in": _is_built_in(path), "kernels": users.get(name, ())}
-            for name, path in found.items()
-        ]
-        output.answer(templates=rows)
-        return 0
+    facts = [
+        {"name": name, "path": path, "built_in": _is_built_in(path), "kernels": users.get(name, ())}
+        for name, path in found.items()
+    ]
+    output.answer(templates=facts)
     root = "" if workspace is None else str(workspace.root)
     table = [
         [name, "built-in" if _is_built_in(path) else display_path(str(path), root), ", ".join(users.get(name, []))]
         for name, path in found.items()
     ]
-    heading, *lines = aligned(table, heading=("NAME", "FILE", "KERNELS"))
-    output.text(heading, "bold")
-    for line in lines:
-        output.text(line)
+    output.table(table, heading=("NAME", "FILE", "KERNELS"), indent="")
     return 0
 
 

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
-from rich.text import Text
 
 from ckwatch.checks.aiter_instances import LISTS, aiter_name
-from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.output import Output
 from ckwatch.cli.session import asking
 from ckwatch.model.amounts import count, duration
 from ckwatch.model.errors import CkwatchError
@@ -99,14 +98,11 @@ class _Tune:
     async def follow(self) -> None:
         """Print each best as it is found; what goes on is shown on a terminal."""
         tuned = self._run.tuned
-        if self._output.json:
-            self._output.answer(
-                event="start", kernel=tuned.kernel.name, arch=tuned.arch, shapes=[one.name for one in tuned.shapes],
-                devices=[one.label for one in self._run.devices], points=tuned.space.size, coverage=tuned.coverage,
-            )  # fmt: skip
-        else:
-            for line in self._beginning():
-                self._output.text(line)
+        self._output.answer(
+            event="start", kernel=tuned.kernel.name, arch=tuned.arch, shapes=[one.name for one in tuned.shapes],
+            devices=[one.label for one in self._run.devices], points=tuned.space.size, coverage=tuned.coverage,
+        )  # fmt: skip
+        self._output.lines((line, "") for line in self._beginning())
         with self._output.working("building") as show:
             async for step in self._run:
                 self._take(step, show)
@@ -132,15 +128,14 @@ class _Tune:
         self._outcomes[result.status] += 1
         if result.status not in TIMED:
             self._reasons[result.status, result.reason.partition("\n")[0]] += 1
-        if self._output.json:
-            self._output.event(
-                "result", instance=step.point.instance, parameters=step.point.parameters, result=result, best=step.best,
-                known=step.known, measured=step.measured, seconds=round(step.seconds, 3), device=step.point.device,
-            )  # fmt: skip
-            return
+        self._output.event(
+            "result", instance=step.point.instance, parameters=step.point.parameters, result=result, best=step.best,
+            known=step.known, measured=step.measured, seconds=round(step.seconds, 3), device=step.point.device,
+        )  # fmt: skip
         if step.best and not step.known:
-            words = f"{duration(step.seconds):>10}  {result.shape}  {result.median_us:.4g} µs  {step.point.instance}"
-            self._output.console.print(Text(words), soft_wrap=True)
+            self._output.text(
+                f"{duration(step.seconds):>10}  {result.shape}  {result.median_us:.4g} µs  {step.point.instance}"
+            )
         show(self._progress(step))
 
     def _progress(self, step: TuningStep) -> str:
@@ -155,12 +150,10 @@ class _Tune:
         found = {shape: record.best(shape) for shape in record.shapes}
         status = int(any(best is None for best in found.values()))
         chosen = run.dispatch_set()
-        if self._output.json:
-            self._output.event(
-                "summary", ended=run.ended, seconds=round(run.seconds, 3), measured=run.measured, compiled=run.compiles,
-                best=[best for best in found.values() if best is not None], set=chosen, exit_status=status,
-            )  # fmt: skip
-            return status
+        self._output.event(
+            "summary", ended=run.ended, seconds=round(run.seconds, 3), measured=run.measured, compiled=run.compiles,
+            best=[best for best in found.values() if best is not None], set=chosen, exit_status=status,
+        )  # fmt: skip
         outcomes = [f"{number} {one.value}" for one, number in self._outcomes.most_common()]
         instances = count(len(record.points), "instance")
         self._output.text(f"{run.ended}: {instances} in {duration(run.seconds)} ({', '.join(outcomes) or 'none'})")
@@ -175,8 +168,7 @@ class _Tune:
             following = "" if best.runner_up_us is None else f"+{best.runner_up_us / best.median_us - 1:.1%}"
             interval = f"{best.low_us:.4g} to {best.high_us:.4g}"
             rows.append([shape, f"{best.median_us:.4g} µs", interval, sure, best.instance, following])
-        for row in aligned(rows):
-            self._output.text(row)
+        self._output.table(rows, indent="")
         fastest = best_shapes(run.tuned, record)
         if len(fastest) < sum(best is not None for best in found.values()):
             self._output.text(f"with the best kBatch: {', '.join(shape.name for shape, _ in fastest)}")

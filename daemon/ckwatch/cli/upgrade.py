@@ -37,9 +37,10 @@ async def run(options: argparse.Namespace) -> int:
     summary = change_summary(changes)
     faulted = any("faulted" in (one.before.outcome, one.after.outcome) for one in changes)
     status = 1 if summary.is_certainly_worse else 2 if faulted else 0
+    output.event("summary", summary, exit_status=status)
     if output.json:
-        output.event("summary", summary, exit_status=status)
-    elif options.markdown:
+        return status
+    if options.markdown:
         facts = [f"from {before}", f"to {after}"]
         output.text(markdown_report(TITLE, facts, changes, summary, root=str(client.root)).rstrip("\n"))
     else:
@@ -66,14 +67,11 @@ async def _followed(lines: AsyncIterator[UpgradeLine], output: Output) -> tuple[
         async for line in lines:
             if line.event == "start":
                 before, after, total = line.before, line.after, line.units
-                if output.json:
-                    output.answer(event="start", units=total, before=before, after=after)
+                output.answer(event="start", units=total, before=before, after=after)
             elif line.event == "stage":
                 show(f"{len(found)} of {total}  {line.unit}  {line.text}")
-                if output.json:
-                    output.event("stage", unit=line.unit, text=line.text)
+                output.event("stage", unit=line.unit, text=line.text)
             elif line.change is not None:
                 found[line.change.unit] = line.change
-                if output.json:
-                    output.event("unit", line.change)
+                output.event("unit", line.change)
     return before, after, found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ckwatch.checks.fold import fold
 from ckwatch.checks.verification_diagnostics import diagnostics_once
-from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.output import Output, tally
 from ckwatch.cli.styled_text import StyledText
 from ckwatch.compile.toolchain.installations import cache_folder
 from ckwatch.model.amounts import count
@@ -56,8 +56,7 @@ class VerificationResults:
         """Print a line of the answer, or show it on the terminal by `show` while it is true."""
         if line.event == "start":
             self._total = line.units
-            if self.output.json:
-                self.output.answer(event="start", units=line.units)
+            self.output.answer(event="start", units=line.units)
         elif line.event in ("began", "stage"):
             self._stage(line, show)
         elif line.event == "unit" and line.result is not None:
@@ -67,8 +66,7 @@ class VerificationResults:
         done = sum(self._outcomes.values()) + sum(self._unbuilt.values())
         if line.text:
             show(f"{done} of {self._total}  {line.unit}  {line.text}")
-        if self.output.json:
-            self.output.event(line.event, unit=line.unit, text=line.text)
+        self.output.event(line.event, unit=line.unit, text=line.text)
 
     def _unit(self, line: VerifyLine) -> None:
         result = line.result
@@ -83,24 +81,22 @@ class VerificationResults:
             self.reasons.add(line.text)
             if line.outcome == "failed":
                 self.broken.append(result.unit)
-        if self.output.json:
-            self.output.event(
-                "unit", unit=result.unit, built_as=line.outcome, known=line.known, outcome=outcome, summary=summary,
-                verification=found,
-            )  # fmt: skip
-            return
-        self._print_unit(result.unit, outcome, summary, found)
+        self.output.event(
+            "unit", unit=result.unit, built_as=line.outcome, known=line.known, outcome=outcome, summary=summary,
+            verification=found,
+        )  # fmt: skip
+        if self.output.for_people:
+            self._print_unit(result.unit, outcome, summary, found)
 
     def _print_unit(self, unit: str, outcome: str, summary: str, found: Verification | None) -> None:
         mark, style = MARKS[outcome]
         words = summary.removeprefix(f"{mark} ").replace("\n", "; ")
-        tried = "" if found is None else f"  {tally(found)}"
+        tried = "" if found is None else f"  {problem_words(found)}"
         self.output.styled(StyledText((mark, style), (f" {unit}  {words}{tried}", "")))
         sys.stdout.flush()
         if found is not None and self.output.details:
             rows = [[one.name, one.shape, one.outcome.value, part(one), one.message or ""] for one in found.problems]
-            for row in aligned(rows):
-                self.output.text(f"    {row}")
+            self.output.table(rows, indent="    ")
 
     def finish(self, places: Mapping[str, Span], mistakes: str, advice: Mapping[str, Sequence[Diagnostic]]) -> int:
         """Print what was found, at its place, and the sum; the exit status. `places` are those of the units' instances,
@@ -123,24 +119,19 @@ class VerificationResults:
         status = 1 if failed or broken or mistakes or references else 2 if unknown_units or unbuilt else 0
         if not status and uncompared and not self._allow_uncompared:
             status = UNCOMPARED_STATUS
-        if self.output.json:
-            self.output.event(
-                "summary", verified=verified, failed=failed, not_verified=unknown_units + unbuilt, skipped=skipped,
-                exit_status=status, not_modelled=NOT_MODELLED, not_compared=uncompared,
-                hint=COMPARABLE if uncompared else "",
-            )  # fmt: skip
-            return status
-        words = [f"{verified} verified"] if verified else []
-        words += [f"{failed} wrong"] if failed else []
-        words += [f"{uncompared} not compared"] if uncompared else []
-        words += [f"{unknown_units} not verified"] if unknown_units else []
-        words += [f"{unbuilt} not built"] if unbuilt else []
-        words += [f"{skipped} skipped"] if skipped else []
-        words += [mistakes] if mistakes else []
-        self.output.text(f"{count(self._total, 'unit')}: {', '.join(words) or 'nothing to do'}")
+        self.output.event(
+            "summary", verified=verified, failed=failed, not_verified=unknown_units + unbuilt, skipped=skipped,
+            exit_status=status, not_modelled=NOT_MODELLED, not_compared=uncompared,
+            hint=COMPARABLE if uncompared else "",
+        )  # fmt: skip
+        numbers = {
+            "verified": verified, "wrong": failed, "not compared": uncompared, "not verified": unknown_units,
+            "not built": unbuilt, "skipped": skipped,
+        }  # fmt: skip
+        self.output.text(f"{count(self._total, 'unit')}: {tally(numbers, mistakes)}")
         if uncompared:
             self.output.text(f"not compared: {COMPARABLE}")
-        if self._found and (self.output.details or _is_news()):
+        if self._found and self.output.for_people and (self.output.details or _is_news()):
             self.output.text(f"not modelled: {'; '.join(NOT_MODELLED)}", "dim")
         return status
 
@@ -159,7 +150,7 @@ def _is_news() -> bool:
     return True
 
 
-def tally(found: Verification) -> str:
+def problem_words(found: Verification) -> str:
     """`12 shapes right, 1 refused`; with how much of the outputs was computed where that is not all."""
     counts = Counter(one.outcome for one in found.problems)
     words = [f"{count(counts[ProblemOutcome.RIGHT], 'shape')} right"]

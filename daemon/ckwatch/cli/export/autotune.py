@@ -12,7 +12,7 @@ from anyio import to_thread
 from ckwatch.cli.build import print_written
 from ckwatch.cli.export.python_module import call_line, exported_units
 from ckwatch.cli.mistakes import explained
-from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.output import Output
 from ckwatch.client import Client
 from ckwatch.exported.autotuned_text import (
     AutotunedKernel,
@@ -127,14 +127,11 @@ def chosen_shapes(known: Mapping[str, Mapping[str, Timing]]) -> tuple[MeasuredSh
 
 def _print(output: Output, tuned: AutotunedKernel, left_out: Sequence[str]) -> None:
     first = tuned.first
-    if output.json:
-        output.answer(
-            event="autotuned", kernel=first.kernel, arch=first.arch, module=tuned.name, function=function_name(first),
-            units=[unit.unit for unit in tuned.units.values()], shapes=tuned.shapes, left_out=left_out,
-        )  # fmt: skip
-        return
-    for line in aligned(shape_rows(first, tuned.shapes)):
-        output.text(f"  {line}")
+    output.answer(
+        event="autotuned", kernel=first.kernel, arch=first.arch, module=tuned.name, function=function_name(first),
+        units=[unit.unit for unit in tuned.units.values()], shapes=tuned.shapes, left_out=left_out,
+    )  # fmt: skip
+    output.table(shape_rows(first, tuned.shapes))
     if left_out:
         output.text(f"left out, without timings: {', '.join(left_out)}", "yellow")
     output.text(call_line(first, tuned.name))

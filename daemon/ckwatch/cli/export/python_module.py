@@ -42,10 +42,8 @@ async def export_module(options: argparse.Namespace, client: Client, output: Out
     for path in await to_thread.run_sync(write_module, exported, shared_object, folder):
         print_written(output, exported.unit, path)
     function = function_name(exported)
-    if output.json:
-        output.answer(event="module", unit=exported.unit, module=exported.name, function=function)
-    else:
-        output.text(call_line(exported, exported.name))
+    output.answer(event="module", unit=exported.unit, module=exported.name, function=function)
+    output.text(call_line(exported, exported.name))
     return 0
 
 

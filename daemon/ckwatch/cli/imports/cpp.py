@@ -177,10 +177,8 @@ def _text(program: CppProgram, operation: ProgramOperation, headers: CkHeaders) 
 
 
 def _report(output: Output, files: Mapping[Path, str], made: Sequence[Imported]) -> None:
-    if output.json:
-        open_ones = {one.name: {question.key: question.text for question in one.open} for one in made}
-        output.answer(files=list(files), open=open_ones, stand_ins=[], missing_headers=[])
-        return
+    open_ones = {one.name: {question.key: question.text for question in one.open} for one in made}
+    output.answer(files=list(files), open=open_ones, stand_ins=[], missing_headers=[])
     for path in files:
         output.text(f"wrote {path}")
     for one in made:

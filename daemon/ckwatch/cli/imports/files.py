@@ -94,10 +94,8 @@ def write_imported(
 
 
 def _report(output: Output, listed: int, instances: Mapping[str, int], left_out: Mapping[str, int]) -> None:
-    if output.json:
-        files = [{"path": path, "instances": number} for path, number in instances.items()]
-        output.answer(listed=listed, files=files, left_out=left_out)
-        return
+    files = [{"path": path, "instances": number} for path, number in instances.items()]
+    output.answer(listed=listed, files=files, left_out=left_out)
     for path, number in instances.items():
         output.text(f"wrote {path}: {count(number, 'instance')}")
     for reason, number in left_out.items():

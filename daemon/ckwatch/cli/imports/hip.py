@@ -275,10 +275,8 @@ def _report(
     missing: Mapping[str, str],
     check: str,
 ) -> None:
-    if output.json:
-        open_ones = {one.name: {question.key: question.text for question in one.open} for one in made}
-        output.answer(files=list(files), open=open_ones, stand_ins=list(written_for), missing_headers=list(missing))
-        return
+    open_ones = {one.name: {question.key: question.text for question in one.open} for one in made}
+    output.answer(files=list(files), open=open_ones, stand_ins=list(written_for), missing_headers=list(missing))
     for path in files:
         if FOLDER not in path.parts:
             output.text(f"wrote {path}")

@@ -71,12 +71,10 @@ def _report(
     unset: Iterable[str],
 ) -> None:
     left = tuple(one.name for one in strings if one not in taken)
-    if output.json:
-        output.answer(
-            template=template, kernel_file=kernel_file, taken=[one.name for one in taken], left_out=left,
-            extends=None if base is None else base.template, unset=list(unset),
-        )  # fmt: skip
-        return
+    output.answer(
+        template=template, kernel_file=kernel_file, taken=[one.name for one in taken], left_out=left,
+        extends=None if base is None else base.template, unset=list(unset),
+    )  # fmt: skip
     extends = f", which extends {base.template}" if base is not None else ""
     output.text(f"wrote {template}: {', '.join(one.name for one in taken)}{extends}")
     output.text(f"wrote {kernel_file}")

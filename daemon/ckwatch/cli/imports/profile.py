@@ -46,12 +46,9 @@ async def run(options: argparse.Namespace) -> int:
             profiles = [await client.import_profile(unit, file) for file in files]
             if any(kernel.counters for one in profiles for kernel in one.kernels):
                 counted = await _counted(client, unit, options.shape)
-    if output.json:
-        output.answer(profiles=profiles)
-        return 0
+    output.answer(profiles=profiles)
     for file, one in zip(files, profiles, strict=True):
-        for text, style in device_profile_lines(file, one, options.top, counted, root):
-            output.text(text, style)
+        output.lines(device_profile_lines(file, one, options.top, counted, root))
     return 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ckwatch.cli.command_words import is_private
-from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.output import Output
 from ckwatch.cli.session import asking
 from ckwatch.model.amounts import count, timestamp
 from ckwatch.model.errors import CkwatchError
@@ -51,10 +51,8 @@ async def _import(options: argparse.Namespace, client: Client, files: Sequence[s
     for file in files:
         given = (options.format, options.source, options.kernel, options.device)
         reports.append(await client.import_timings(file, *given))
-        if not output.json:
-            _print_report(output, reports[-1])
-    if output.json:
-        output.answer(imported=reports)
+        _print_report(output, reports[-1])
+    output.answer(imported=reports)
 
 
 def _print_report(output: Output, report: TimingsImport) -> None:
@@ -74,17 +72,14 @@ def _print_report(output: Output, report: TimingsImport) -> None:
 
 
 def _print_list(output: Output, files: Sequence[ImportedTimingsFile]) -> None:
-    if output.json:
-        output.answer(files=files)
-        return
+    output.answer(files=files)
     if not files:
         output.text("no timings were imported; `ckwatch import timings FILE` imports some")
     rows = [
         [one.source, ", ".join(filter(None, one.devices)), f"{one.timings:,}", timestamp(one.imported_at), one.path]
         for one in files
     ]
-    for line in aligned(rows, frozenset({2}), ("SOURCE", "DEVICES", "TIMINGS", "IMPORTED", "FILE")) if rows else ():
-        output.text(line)
+    output.table(rows, frozenset({2}), ("SOURCE", "DEVICES", "TIMINGS", "IMPORTED", "FILE"), indent="")
 
 
 async def _remove(options: argparse.Namespace, client: Client, files: Sequence[str]) -> None:
@@ -92,5 +87,4 @@ async def _remove(options: argparse.Namespace, client: Client, files: Sequence[s
     for file in files:
         await client.remove_imported(file)
         output.text(f"what was imported from {file} is dropped")
-    if output.json:
-        output.answer(removed=files)
+    output.answer(removed=files)

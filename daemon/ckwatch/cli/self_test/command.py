@@ -17,7 +17,6 @@ from pathlib import Path
 
 import anyio
 from anyio import to_thread
-from rich.text import Text
 
 from ckwatch.bench.job import SelfTestJob
 from ckwatch.bench.report import BenchmarkFailure, Devices
@@ -85,10 +84,8 @@ async def _test(
     report = Report(device, datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
     with output.working("building shipped instances") as show:
         shown = _Shown(output, report, target, begun, show)
-        if output.json:
-            output.answer(event="self-test", device=device)
-        else:
-            output.text(f"self-test of {device.name}, {device.description} ({device.arch})", "bold")
+        output.answer(event="self-test", device=device)
+        output.text(f"self-test of {device.name}, {device.description} ({device.arch})", "bold")
         async with shown.kept():
             kernels = await dependency(options, "build_kernels", build_kernels)(device, BUILD_S, shown.stage)
             for trial in kernels.skipped:
@@ -108,14 +105,11 @@ async def _test(
             report.versions = versions | ({"compiler": kernels.compiler} if kernels.compiler else {})
             report.complete = True
     status = 1 if report.counts[TrialOutcome.FAILED] else 0
-    if output.json:
-        counts = report.counts
-        output.event(
-            "self-test-summary", passed=counts[TrialOutcome.PASSED], failed=counts[TrialOutcome.FAILED],
-            skipped=counts[TrialOutcome.SKIPPED], seconds=round(report.seconds, 1), exit_status=status,
-            versions=report.versions, report=target,
-        )  # fmt: skip
-        return status
+    output.event(
+        "self-test-summary", passed=report.counts[TrialOutcome.PASSED], failed=report.counts[TrialOutcome.FAILED],
+        skipped=report.counts[TrialOutcome.SKIPPED], seconds=round(report.seconds, 1), exit_status=status,
+        versions=report.versions, report=target,
+    )  # fmt: skip
     output.text(f"{summary_words(report)}; the report is in {target}")
     return status
 
@@ -154,16 +148,11 @@ class _Shown:
     def take(self, trial: AssumptionTrial) -> None:
         """A trial that has ended."""
         kept = self.report.add(trial)
-        if self.output.json:
-            from ckwatch.model.self_test import ASSUMPTIONS
-
-            assumption = ASSUMPTIONS[kept.assumption]
-            self.output.event("trial", title=assumption.title, otherwise=assumption.otherwise, trial=kept)
-        else:
-            first, *rest = trial_lines(kept)
-            self.output.console.print(Text(first, STYLES[kept.outcome]), soft_wrap=True)
-            for line in rest:
-                self.output.text(line, "dim" if kept.outcome is TrialOutcome.SKIPPED else "")
+        assumption = ASSUMPTIONS[kept.assumption]
+        self.output.event("trial", title=assumption.title, otherwise=assumption.otherwise, trial=kept)
+        first, *rest = trial_lines(kept)
+        self.output.text(first, STYLES[kept.outcome])
+        self.output.lines((line, "dim" if kept.outcome is TrialOutcome.SKIPPED else "") for line in rest)
 
     async def _write_on(self) -> None:
         while True:
