@@ -85,8 +85,8 @@ def test_other_lines_than_those_that_a_render_waits_for_stay(
     [at] = found.offsets(path, cursor, Forwarding.COMPLETION)
     assert f"{found.text[:at]}‸{found.text[at:]}" == f"{shown}\n"
     assert found.exact(at - 1, at, Forwarding.COMPLETION).end == cursor
-    written = found.lines.position(found.text.find("tile")) if "tile" in found.text else None
-    assert written is None or found.piece_at(found.lines.offset(written)).names == ("Name",)
+    piece = found.piece_at(found.text.index("tile")) if "tile" in found.text else None
+    assert piece is None or piece.names == ("Name",)
 
 
 def cursor_of(template: str) -> Position:

@@ -193,7 +193,7 @@ async def test_an_address_that_is_none_is_named_at_once() -> None:
         warned.append(text)
         told.set()
 
-    hook = Webhook("kernels", ChangeFeed(), {}.get, lambda: "s3cret", warn, list)
+    hook = Webhook("kernels", ChangeFeed(), dict[str, Unit]().get, lambda: "s3cret", warn, list)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(hook.run, MAIN)
         with anyio.fail_after(PATIENCE_S):
