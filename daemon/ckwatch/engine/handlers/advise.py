@@ -136,10 +136,8 @@ class AdviceFinder:
     _looked_into: dict[tuple[str, ...], UnitKey] = field(default_factory=dict, init=False)
 
     async def advise(self, effect: Advise) -> AdviseFinished:
-        """Advice on a unit's artifact; None where its text or the compiler is not there any more.
-
-        Raises CkwatchError when the host cannot, LostArtifactError when the store lost the artifact.
-        """
+        """Advice on a unit's artifact; None where its text or the compiler is not there any more. Raises CkwatchError
+        when the host cannot, LostArtifactError when the store lost the artifact."""
         unit = self._state.find(effect.work.key)
         compiler = self._tools.compiler
         if unit is None or compiler is None or language_of(effect.unit.kernel.template) is not Language.HIP:

@@ -127,9 +127,7 @@ def benchmark_key(
     products: Mapping[str, str], load: LoadProduct, problem: KernelProblem, device: DeviceFacts, settings: BenchSection
 ) -> str:
     """Equal where the same code was measured on the same problem, device and driver, in the same way; for a thread.
-
-    Raises as `measured_code`.
-    """
+    Raises as `measured_code`."""
     code = measured_code(products, load)
     machine = [device.machine] if device.machine else [*settings.launcher] or [socket.gethostname()]
     place = (device.identity, device.description, device.arch, device.driver, device.runtime)
@@ -203,10 +201,8 @@ class DeviceFarm(Protocol):
         time_limit_s: float,
         on_message: OnMessage | None,
     ) -> BenchmarkReport | BenchmarkFailure:
-        """As `ckwatch.bench.worker_session.measure`, by a worker of the device's machine.
-
-        Raises CkwatchError where the machine cannot, or is gone.
-        """
+        """As `ckwatch.bench.worker_session.measure`, by a worker of the device's machine. Raises CkwatchError where the
+        machine cannot, or is gone."""
         ...
 
 
@@ -307,10 +303,8 @@ class MeasureRunner:
             return found
 
     async def measure(self, effect: Measure) -> MeasureFinished:
-        """A timing, from the history where it has one.
-
-        Raises CkwatchError when the host cannot, LostArtifactError when the store lost the artifact.
-        """
+        """A timing, from the history where it has one. Raises CkwatchError when the host cannot, LostArtifactError when
+        the store lost the artifact."""
         unit, settings = effect.unit, self.settings
         try:
             shape = find_shape(unit.kernel, effect.shape)
@@ -591,10 +585,8 @@ class MeasureRunner:
         ragged: tuple[KernelProblem, ...] = (),
     ) -> BenchmarkReport | BenchmarkFailure:
         """Measure artifacts in turns, each its contestant's name, its function and its shared object; they are verified
-        in this order. Nothing is kept in the history.
-
-        Raises CkwatchError, LostArtifactError when the store lost one.
-        """
+        in this order. Nothing is kept in the history. Raises CkwatchError, LostArtifactError when the store lost
+        one."""
         contents = [await to_thread.run_sync(self._tools.load_product, path) for _, _, path in artifacts]
         contestants = tuple(
             Contestant(name=name, artifact=at, symbol=symbol) for at, (name, symbol, _) in enumerate(artifacts)

@@ -145,10 +145,8 @@ class VerifyRunner:
         return self._view_loader.workspace(MAIN).settings.verify
 
     async def verify(self, effect: Verify) -> VerifyFinished:
-        """A verification; one that was executed just now still without the places of its findings.
-
-        Raises CkwatchError when the host cannot, LostArtifactError when the store lost the artifact.
-        """
+        """A verification; one that was executed just now still without the places of its findings. Raises CkwatchError
+        when the host cannot, LostArtifactError when the store lost the artifact."""
         problem = why_not_emulated(effect.unit)
         if problem:
             return VerifyFinished(effect.work, None, problem, at=time.time())
@@ -165,10 +163,8 @@ class VerifyRunner:
         self, unit: Unit, result: CompileFacts, *, checked: bool, awaited: bool, force: bool = False
     ) -> tuple[Verification, bool]:
         """Return the verification of an artifact without the places of its findings, the kept one unless `force`; True
-        if it was executed now. `awaited`: a thorough one, without making way for other programs.
-
-        Raises CkwatchError when the host cannot, LostArtifactError when the store lost the artifact.
-        """
+        if it was executed now. `awaited`: a thorough one, without making way for other programs. Raises CkwatchError
+        when the host cannot, LostArtifactError when the store lost the artifact."""
         depths = (THOROUGH,) if awaited else (VerificationDepth.ESSENTIAL, THOROUGH)
         limit = self.settings.instruction_limit
         plans = await to_thread.run_sync(_plans, unit, depths, checked, limit)
@@ -188,10 +184,8 @@ class VerifyRunner:
         self, unit: UnitState, result: CompileFacts, trials: Sequence[Trial], reference: Unit | None = None
     ) -> Verification:
         """Verify single problems, with the places of findings as far as they are known; the result is not kept.
-        `reference`: the unit whose operation it is compared by, itself without one.
-
-        Raises CkwatchError where no emulator executes the unit, or the host cannot.
-        """
+        `reference`: the unit whose operation it is compared by, itself without one. Raises CkwatchError where no
+        emulator executes the unit, or the host cannot."""
         problem = why_not_emulated(unit.unit)
         if problem:
             raise CkwatchError(problem)
@@ -206,10 +200,8 @@ class VerifyRunner:
 
     async def counted(self, unit: Unit, result: CompileFacts, shape: str | None) -> tuple[Trial, LaunchCounted]:
         """The counts of a launch on the shape, which are the same each time: known ones, those of the verification that
-        is at work, or else of a worker.
-
-        Raises CkwatchError as `verify_trials` and `profiled_trial`, and where the launch does not come to an end.
-        """
+        is at work, or else of a worker. Raises CkwatchError as `verify_trials` and `profiled_trial`, and where the
+        launch does not come to an end."""
         problem = why_not_emulated(unit)
         if problem:
             raise CkwatchError(problem)

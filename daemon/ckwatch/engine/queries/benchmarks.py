@@ -80,10 +80,8 @@ class FollowedBenchmarks(FollowedWork[_FollowedBenchmark]):
         flush_instructions: bool = False,
         client: str | None = None,
     ) -> AsyncIterator[AsyncIterator[BenchLine]]:
-        """The lines of a benchmark; leaving the context before `done` cancels what nothing else wants.
-
-        Raises UnknownUnitError when a pattern means no unit, CkwatchError when a shape is one of no unit.
-        """
+        """The lines of a benchmark; leaving the context before `done` cancels what nothing else wants. Raises
+        UnknownUnitError when a pattern means no unit, CkwatchError when a shape is one of no unit."""
         scope = client or MAIN
         async with self._builds.build(client, patterns, force=False, check_only=False) as lines:
             wanted = self._shapes_asked(scope, patterns, shapes)
@@ -272,10 +270,8 @@ class BenchmarkQueries:
         return await to_thread.run_sync(record_details_to_wire, record, present)
 
     async def best(self, kernel: str, shape: str | None, cache: CacheName | None = None) -> list[RankedTiming]:
-        """A kernel's instances by time with this cache, by default cold where the workspace times so.
-
-        Raises UnknownUnitError for an unknown kernel, CkwatchError for a shape.
-        """
+        """A kernel's instances by time with this cache, by default cold where the workspace times so. Raises
+        UnknownUnitError for an unknown kernel, CkwatchError for a shape."""
         kernels = {one.kernel.name: one for one in self._state.main.kernels.values()}
         known = kernels.get(kernel)
         if known is None:
@@ -290,10 +286,8 @@ class BenchmarkQueries:
         return await to_thread.run_sync(rank_units, records, present, refused, chosen, self._timings().baseline)
 
     async def compare(self, unit: str, against: str, shape: str | None) -> list[Compared]:
-        """A unit's timings against another unit's, `previous`, `library`, `baseline` or `baseline:NAME`.
-
-        Raises UnknownUnitError, and CkwatchError where there is nothing to compare.
-        """
+        """A unit's timings against another unit's, `previous`, `library`, `baseline` or `baseline:NAME`. Raises
+        UnknownUnitError, and CkwatchError where there is nothing to compare."""
         ours = await self._one(unit)
         others = against.partition(":")[0] in NOT_UNITS
         theirs = against if others else await self._one(against)

@@ -107,10 +107,8 @@ class CppQueries:
             await anyio.sleep_forever()
 
     async def ask(self, request: CppRequest) -> CppAnswer:
-        """The answer; one that is not `ready` when the request's patience is over.
-
-        Raises UnknownUnitError, ToolchainError where there is no compiler or no clangd, and CkwatchError.
-        """
+        """The answer; one that is not `ready` when the request's patience is over. Raises UnknownUnitError,
+        ToolchainError where there is no compiler or no clangd, and CkwatchError."""
         asking = _Asking()
         with anyio.move_on_after(request.patience_s):
             return await self._answer(request, asking)

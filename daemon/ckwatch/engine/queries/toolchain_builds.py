@@ -54,10 +54,8 @@ class FollowedToolchainBuilds(FollowedWork[_FollowedToolchains]):
         toolchains: Sequence[str] | None = None,
         lines: bool = False,
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
-        """The lines of a build; with `toolchains` each unit is checked or built with these, too.
-
-        Raises UnknownUnitError for a pattern that means no unit, ToolchainError for a name that means no toolchain.
-        """
+        """The lines of a build; with `toolchains` each unit is checked or built with these, too. Raises
+        UnknownUnitError for a pattern that means no unit, ToolchainError for a name that means no toolchain."""
         names = await self._named(client or MAIN, toolchains) if toolchains else ()
         # What the workspace's own toolchain has built is found in the store, as that of any other.
         own = self._view_loader.toolchains.policy.main in names

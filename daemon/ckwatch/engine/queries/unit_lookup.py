@@ -38,9 +38,7 @@ class UnitLookup:
 
     def id_of(self, scope: str, name: str) -> str:
         """The id of the unit called `KERNEL/INSTANCE@ARCH`, or `KERNEL/INSTANCE` for one arch; else the name as it is.
-
-        Raises UnknownUnitError where the instance has several archs.
-        """
+        Raises UnknownUnitError where the instance has several archs."""
         members = self._loop.state.members(scope)
         if name in members:
             return name

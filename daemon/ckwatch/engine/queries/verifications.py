@@ -57,11 +57,8 @@ class FollowedVerifications(FollowedWork[_FollowedVerification]):
         client: str | None = None,
     ) -> AsyncIterator[AsyncIterator[VerifyLine]]:
         """The lines of a verification; leaving the context before `done` cancels what nothing else wants. `shapes`: as
-        `trials_asked`; none: all problems. `against`, `seed`: as of `judged_trials`.
-
-        Raises UnknownUnitError when a pattern means no unit, CkwatchError for a shape that means none, and as
-        `subject_of`.
-        """
+        `trials_asked`; none: all problems. `against`, `seed`: as of `judged_trials`. Raises UnknownUnitError when a
+        pattern means no unit, CkwatchError for a shape that means none, and as `subject_of`."""
         scope = client or MAIN
         async with self._builds.build(client, patterns, force=False, check_only=False) as lines:
             names, _ = select_units(self._loop.state.members(scope), None if patterns is None else tuple(patterns))
