@@ -187,12 +187,12 @@ class ArtifactAnalyzer:
             path = Path(result.products[ProductKind.CODE_OBJECT.value])
             report = await self.reports.report(result.artifact, path, effect.unit.arch, effect.unit)
         if report is None:
-            return AnalyzeFinished(effect.work, None, at=time.time())
+            return AnalyzeFinished(effect.work, None)
         earlier = await self.earlier(effect.unit.id, result.artifact, effect.unit.arch, effect.previous_artifact)
         figures = await to_thread.run_sync(figures_of, result.artifact, report, earlier)
         if figures is not None and effect.work.key.scope == MAIN and self.reports.is_kept(result.artifact):
             await self._record(effect.unit.id, figures)
-        return AnalyzeFinished(effect.work, figures, at=time.time())
+        return AnalyzeFinished(effect.work, figures)
 
     async def earlier(self, unit: str, artifact: str, arch: str, before: str = "") -> EarlierReports:
         """Return the artifacts to compare with. `before` counts when the history knows no previous one."""

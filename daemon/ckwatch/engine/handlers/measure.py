@@ -309,11 +309,11 @@ class MeasureRunner:
         try:
             shape = find_shape(unit.kernel, effect.shape)
         except CkwatchError:
-            return MeasureFinished(effect.work, None, f"shape '{effect.shape}' is gone", at=time.time())
+            return MeasureFinished(effect.work, None, f"shape '{effect.shape}' is gone")
         chosen = await self._device_for(effect)
         if isinstance(chosen, str):
             failed = "" if effect.place is None else effect.place.key
-            return MeasureFinished(effect.work, None, chosen, failed, at=time.time())
+            return MeasureFinished(effect.work, None, chosen, failed)
         device, has_others = chosen
         if has_others:
             settings = settings.model_copy(update={"lease_wait_s": min(settings.lease_wait_s, OTHERS_WAIT_S)})
@@ -358,11 +358,11 @@ class MeasureRunner:
             record = replace(record, failure=outcome if outcome.device is not None else replace(outcome, device=device))
         elif outcome.mistake is not None:
             mistake = replace(outcome.mistake, problem=shape.name)
-            return MeasureFinished(effect.work, None, outcome.message, mistake=mistake, at=time.time())
+            return MeasureFinished(effect.work, None, outcome.message, mistake=mistake)
         else:
             if not device.machine:
                 self._found = None  # the devices may have changed
-            return MeasureFinished(effect.work, None, _sentence(outcome), device.key, at=time.time())
+            return MeasureFinished(effect.work, None, _sentence(outcome), device.key)
         return await self._finished(effect, shape, await self._kept(record), time.monotonic() - began)
 
     async def _device_for(self, effect: Measure) -> tuple[DeviceFacts, bool] | str:
@@ -550,7 +550,7 @@ class MeasureRunner:
         raced = record.report is not None and record.report.raced
         device = "" if record.device is None else record.device.key
         timing = ShapeTiming(shape.name, effect.result.artifact, tuple(rows), diagnostics, seconds, raced, device)
-        return MeasureFinished(effect.work, timing, at=time.time())
+        return MeasureFinished(effect.work, timing)
 
     async def _interleaved(self, effect: Measure, record: TimingRecord, other: TimingRecord) -> BenchmarkReport | None:
         """Both artifacts in turns, ours first; None when the other has gone, or it did not work."""

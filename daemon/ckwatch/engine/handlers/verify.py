@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -149,7 +148,7 @@ class VerifyRunner:
         when the host cannot, LostArtifactError when the store lost the artifact."""
         problem = why_not_emulated(effect.unit)
         if problem:
-            return VerifyFinished(effect.work, None, problem, at=time.time())
+            return VerifyFinished(effect.work, None, problem)
         if effect.known is not None:
             return await self._placed(effect, effect.known)
         found, is_new = await self.verification_of(
@@ -276,7 +275,7 @@ class VerifyRunner:
 
     def _finished(self, effect: Verify, found: Verification, generation: int) -> VerifyFinished:
         result = ArtifactVerification(effect.result.artifact, found, effect.work.key, generation, effect.unit.kernel)
-        return VerifyFinished(effect.work, result, at=time.time())
+        return VerifyFinished(effect.work, result)
 
     async def _placed(self, effect: Verify, found: Verification) -> VerifyFinished:
         """The same with the lines of its findings, as far as they are known."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -171,7 +170,7 @@ class CppQueries:
         return AskedSource(unit, source, supervisor, compiler, self._root, self._settings_folder / "cuda")
 
     def _warn(self, arch: str, text: str | None) -> None:
-        self._loop.post_soon(WarningChanged(f"clangd for {arch}", text, at=time.time()))
+        self._loop.post_soon(WarningChanged(f"clangd for {arch}", text))
 
     def _overlays(self, unit: UnitState) -> dict[str, str]:
         return dict(self._loop.state.views[unit.key.scope].overlays)

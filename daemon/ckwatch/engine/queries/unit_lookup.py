@@ -60,7 +60,7 @@ class UnitLookup:
     async def names(self, scope: str, patterns: Sequence[str] | None) -> list[str]:
         """The ids that the patterns mean; all for None. Raises UnknownUnitError for a pattern that means none."""
         members = self._loop.state.members(scope)
-        names, unknown = select_units(members, None if patterns is None else tuple(patterns))
+        names, unknown = select_units(members, patterns)
         if unknown is not None:
             raise await self.unknown(scope, unknown)
         return names
