@@ -299,8 +299,7 @@ class BenchmarkQueries:
 
     async def baselines(self) -> list[Baseline]:
         """All baselines, the one that was set last first."""
-        found = await to_thread.run_sync(self._timings().baselines)
-        return [Baseline(name=one.name, set_at=one.set_at, units=one.units, timings=one.timings) for one in found]
+        return await to_thread.run_sync(self._timings().baselines)
 
     async def remove_baseline(self, name: str) -> int:
         """Remove a baseline; the number of its units. Raises CkwatchError when there is none of this name."""
