@@ -19,7 +19,6 @@ from ckwatch.core.events import (
     BuildRequested,
     CancelRequested,
     Cause,
-    CheckWithDropped,
     CheckWithRequested,
     ClientLost,
     CompilerEnded,
@@ -28,7 +27,6 @@ from ckwatch.core.events import (
     FarmChanged,
     FilesChanged,
     FocusChanged,
-    MeasureDropped,
     MeasureRequested,
     MemoryMeasured,
     OptionsChanged,
@@ -36,10 +34,10 @@ from ckwatch.core.events import (
     PassFinished,
     RememberedUnit,
     RequestDropped,
-    VerifyDropped,
     VerifyRequested,
     ViewOverrides,
     WarningChanged,
+    WorkDropped,
     WorkKind,
 )
 from ckwatch.core.state import State
@@ -307,7 +305,7 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(units=units)
     def drop_measurements(self, units: frozenset[str]) -> None:
-        self.world.send(MeasureDropped(tuple(sorted(units))))
+        self.world.send(WorkDropped(WorkKind.MEASURE, tuple(sorted(units))))
 
     @rule(scope=scopes, units=units, force=st.booleans(), works=works)
     def verify(self, scope: str, units: frozenset[str], force: bool, works: int) -> None:
@@ -317,7 +315,7 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(scope=scopes, units=units, everything=st.booleans())
     def drop_verifications(self, scope: str, units: frozenset[str], everything: bool) -> None:
-        self.world.send(VerifyDropped(tuple(sorted(units)), everything, scope))
+        self.world.send(WorkDropped(WorkKind.VERIFY, tuple(sorted(units)), everything, scope))
 
     @rule(scope=scopes, units=units, works=works)
     def request_advice(self, scope: str, units: frozenset[str], works: int) -> None:
@@ -334,7 +332,7 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(scope=scopes, units=units, everything=st.booleans())
     def drop_checks(self, scope: str, units: frozenset[str], everything: bool) -> None:
-        self.world.send(CheckWithDropped(tuple(sorted(units)), everything, scope))
+        self.world.send(WorkDropped(WorkKind.CHECK_WITH, tuple(sorted(units)), everything, scope))
 
     # Clients.
 

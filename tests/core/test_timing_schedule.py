@@ -10,10 +10,10 @@ from ckwatch.core.events import (
     BuildRequested,
     DevicesFound,
     FocusChanged,
-    MeasureDropped,
     MeasureFinished,
     MeasureRequested,
     WorkAborted,
+    WorkDropped,
     WorkKind,
 )
 from ckwatch.core.timing_schedule import OVER_BUDGET
@@ -187,7 +187,7 @@ def test_whoever_asked_may_give_up() -> None:
     world, _ = edited(toml="settings 0\njobs 2")
     world.send(MeasureRequested(1, (A,)))
     world.run(*QUICK)
-    world.send(MeasureDropped((A,)))
+    world.send(WorkDropped(WorkKind.MEASURE, (A,)))
     assert world.run() == ["stop measure k1/a"]
     assert not unit(world, A).timing.requested
     world.drain()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ckwatch.core.events import CheckWithDropped, CheckWithRequested, FocusChanged, MeasureRequested, WorkKind
+from ckwatch.core.events import CheckWithRequested, FocusChanged, MeasureRequested, WorkDropped, WorkKind
 from ckwatch.model.kernels import Outcome
 from core.language import TOML
 from core.workers import header_with
@@ -125,7 +125,7 @@ def test_a_request_for_a_build_is_not_answered_by_a_check() -> None:
 
 def test_what_is_dropped_is_not_checked_until_the_unit_has_another_input() -> None:
     world, _ = edited()
-    world.send(CheckWithDropped((A, B), everything=True))
+    world.send(WorkDropped(WorkKind.CHECK_WITH, (A, B), everything=True))
     assert checks(world.run()) == ["stop check-with k1/a", "stop check-with k1/b"]
     world.save(T1, "include macros\nheader h1\ntoken 3")
     assert "check-with k1/a old" in world.run()

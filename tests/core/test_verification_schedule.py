@@ -7,9 +7,9 @@ import pytest
 from ckwatch.core.events import (
     CancelRequested,
     FocusChanged,
-    VerifyDropped,
     VerifyFinished,
     VerifyRequested,
+    WorkDropped,
     WorkKind,
 )
 from ckwatch.model.diagnostics import Severity
@@ -164,9 +164,9 @@ def test_a_request_waits_for_a_thorough_verification_though_another_one_runs() -
 
 def test_a_dropped_request_ends_it_and_an_automatic_one_goes_on() -> None:
     world, _ = edited()
-    world.send(VerifyDropped((A, B)))
+    world.send(WorkDropped(WorkKind.VERIFY, (A, B)))
     assert verifications(world.run(*QUICK)) == []
-    world.send(VerifyDropped((A, B), everything=True))
+    world.send(WorkDropped(WorkKind.VERIFY, (A, B), everything=True))
     assert any(line.startswith("stop verify") for line in verifications(world.run(*ALL_BUT_VERIFYING)))
     world.drain()
     assert unit(world, A).verification.latest is None

@@ -20,6 +20,7 @@ from ckwatch.core.effects import (
     Render,
     Scan,
     Verify,
+    WorkEffect,
 )
 from ckwatch.core.events import (
     MAIN,
@@ -66,10 +67,6 @@ from ckwatch.model.verification import (
 from core.disk import Disk, over
 from core.language import Read, Text, compile_text, render
 from fakes.fake_engine import figures_of
-
-WorkEffect = (
-    Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Advise | CheckWith | Record
-)
 
 SPILLS = "p=5"
 """An artifact with this in its key has a spill."""

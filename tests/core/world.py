@@ -28,6 +28,7 @@ from ckwatch.core.effects import (
     Render,
     Scan,
     Verify,
+    WorkEffect,
 )
 from ckwatch.core.events import (
     MAIN,
@@ -52,7 +53,7 @@ from core.disk import Disk
 from core.invariants import ProgressCheck, check_invariants, is_at_rest
 from core.judge import verify_answer, verify_fresh, verify_rest
 from core.language import TOML
-from core.workers import Outstanding, WorkEffect, Workers
+from core.workers import Outstanding, Workers
 
 STEPS_TO_REST = 5000
 QUICK = (

@@ -12,9 +12,7 @@ _PAGE = 4096
 
 def event_times_us(runtime: DeviceRuntime, pairs: int = PAIRS) -> tuple[list[float], list[float]]:
     """Times of event pairs with nothing between, and of as many with fills of growing size between, in microseconds.
-
-    Raises BenchmarkError.
-    """
+    Raises BenchmarkError."""
     events = [(runtime.event(), runtime.event()) for _ in range(2 * pairs)]
     address = runtime.allocate(pairs * _PAGE)  # after an error it goes with the runtime
     runtime.fill(address, 0, pairs * _PAGE)

@@ -142,11 +142,8 @@ class ArtifactLoader:
         self._loaded: dict[int, tuple[bytes, ctypes.CDLL]] = {}  # by identity, which the reference keeps
 
     def function(self, name: str, artifact: bytes, symbol: str, problem: KernelProblem) -> KernelFunction:
-        """The function `symbol` of `artifact`, the shared object's content.
-
-        Raises BenchmarkError: WRONG_ARCH for another processor's, UNLOADABLE, REFUSED for a value that its C type does
-        not hold.
-        """
+        """The function `symbol` of `artifact`, the shared object's content. Raises BenchmarkError: WRONG_ARCH for
+        another processor's, UNLOADABLE, REFUSED for a value that its C type does not hold."""
         for argument in problem.arguments:
             _check_argument(argument)
         if id(artifact) not in self._loaded:

@@ -64,10 +64,8 @@ class ReferenceCalls:
         """Calls that took too long, with the bytes of their arguments and results."""
 
     def outputs(self, problem: KernelProblem, inputs: Mapping[str, Storage]) -> GivenArrays:
-        """The right outputs of a problem by their names. `inputs`: stored elements by buffer.
-
-        Raises ReferenceMistakeError, and ValueError for a problem without a reference.
-        """
+        """The right outputs of a problem by their names. `inputs`: stored elements by buffer. Raises
+        ReferenceMistakeError, and ValueError for a problem without a reference."""
         called = problem.reference
         if called is None:
             raise ValueError("there is no reference")

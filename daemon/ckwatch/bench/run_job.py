@@ -479,10 +479,7 @@ class Measurement:
 
     def _run(self, entrant: _LoadedContestant, seed: int, *, second: bool = False) -> dict[str, Storage]:
         """Run on poisoned memory (`second`: the second pattern), or on what the seed says of in-out ones; return the
-        outputs.
-
-        Raises BenchmarkError, OUT_OF_BOUNDS among others.
-        """
+        outputs. Raises BenchmarkError, OUT_OF_BOUNDS among others."""
         runtime = self._runtime
         outputs = {}
         for buffer in self._problem.buffers:

@@ -142,9 +142,7 @@ class Sampler:
 
     def sample(self, runners: Sequence[ContestantRunner], cache: CacheState, clock_mhz: float | None) -> list[Samples]:
         """Samples of each contestant, in the order of `runners`; `clock_mhz` is the clock that the warm-up reached.
-
-        Raises BenchmarkError (BROKEN) when the clock was below its floor all the time.
-        """
+        Raises BenchmarkError (BROKEN) when the clock was below its floor all the time."""
         stage = f"timing, {cache} cache"
         launches = self._launches(runners, cache, stage)
         series = {id(runner): _Series(runner, StoppingRule(self.precision)) for runner in runners}

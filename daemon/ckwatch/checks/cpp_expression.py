@@ -211,10 +211,8 @@ def _operand_ends(value: tuple[str, ...], start: int, name: str) -> list[int]:
 
 
 def evaluate(tokens: Sequence[str], names: Mapping[str, int] | None = None) -> int:
-    """The value of an integer expression; comparisons and logic give 0 or 1.
-
-    Raises `NotArithmeticError` for names that are not in `names`, calls, division by zero and anything malformed.
-    """
+    """The value of an integer expression; comparisons and logic give 0 or 1. Raises `NotArithmeticError` for names that
+    are not in `names`, calls, division by zero and anything malformed."""
     joined: list[str] = []
     for lexeme in tokens:
         if lexeme == ">" and joined[-1:] == [">"]:

@@ -106,10 +106,8 @@ async def _build(
 async def _known(
     error: UnknownUnitError, options: argparse.Namespace, client: Client, patterns: Sequence[str]
 ) -> list[str]:
-    """The patterns that name units, if the others may mean kernels that were left out because of their mistakes.
-
-    Raises the error where that is not so.
-    """
+    """The patterns that name units, if the others may mean kernels that were left out because of their mistakes. Raises
+    the error where that is not so."""
     workspace = await client.workspace()
     known = []
     for pattern in patterns:

@@ -82,10 +82,8 @@ def _run(options: argparse.Namespace, *, check_only: bool) -> int:
 
 
 def _asked(options: argparse.Namespace, request: ExitStack, *, check_only: bool) -> _Answer | None:
-    """Return the immediate answer of a running daemon, or None. `request` stays open until it is closed.
-
-    Raises CkwatchError without a workspace, and TerminatedError.
-    """
+    """Return the immediate answer of a running daemon, or None. `request` stays open until it is closed. Raises
+    CkwatchError without a workspace, and TerminatedError."""
     root = find_workspace(start_of(options, options.words))
     if not is_trusted(root):
         return None

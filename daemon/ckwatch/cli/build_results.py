@@ -64,23 +64,13 @@ class FinishedUnit:
     def print_json(self, output: Output) -> None:
         """Print the line of `--json`."""
         unit = self.unit
+        own = ("kernel", "instance", "arch", "symbol", "key", "figures")
         output.event(
-            "unit",
-            unit=self.id,
-            kernel=None if unit is None else unit.kernel,
-            instance=None if unit is None else unit.instance,
-            arch=None if unit is None else unit.arch,
-            outcome=self.outcome,
-            from_store=self.from_store,
-            lost=self.lost,
-            seconds=round(self.seconds, 4),
-            symbol=None if unit is None else unit.symbol,
-            key=None if unit is None else unit.key,
-            figures=None if unit is None else unit.figures,
+            "unit", {"unit": self.id}, {name: getattr(unit, name, None) for name in own}, outcome=self.outcome,
+            from_store=self.from_store, lost=self.lost, seconds=round(self.seconds, 4),
             products=unit.products if unit is not None and self.outcome == "built" and not self.toolchains else {},
-            toolchains=self.toolchains,
-            diagnostics=self.diagnostics,
-        )
+            toolchains=self.toolchains, diagnostics=self.diagnostics,
+        )  # fmt: skip
 
     def case(self) -> UnitCase:
         """The unit as a test."""

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 async def profile_file(path: Path, options: argparse.Namespace, output: Output) -> UnitProfile:
     """Return the profile of the launch that `--args` describes, on `--shape` or the first shape that fits; of the code
-    for `--arch`, or of the first that is emulated.
-
-    Raises CkwatchError for options that a file cannot have, and where nothing could be executed, and as `verify_file`.
-    """
+    for `--arch`, or of the first that is emulated. Raises CkwatchError for options that a file cannot have, and where
+    nothing could be executed, and as `verify_file`."""
     unfit = {"--device": options.device, "--against": options.against}
     if given := [name for name, value in unfit.items() if value is not None]:
         raise CkwatchError(f"{given[0]} is for units, and {path} is a file")

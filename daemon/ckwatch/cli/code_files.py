@@ -287,10 +287,8 @@ async def _isa(
 
 async def inspect_file(path: Path, options: argparse.Namespace) -> int:
     """Print the figures of the code objects of a file, or the instructions of a kernel. Exit status 1 if there is no
-    code that can be read.
-
-    Raises CkwatchError for a file that cannot be read, and for a kernel or arch that is not in it.
-    """
+    code that can be read. Raises CkwatchError for a file that cannot be read, and for a kernel or arch that is not in
+    it."""
     output = Output(options)
     tools, why = await tools_for(options)
     with output.working(f"reading {path}"):

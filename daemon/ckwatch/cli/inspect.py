@@ -330,10 +330,8 @@ def _earlier(found: Analysis) -> tuple[tuple[str, CodeObjectReport], ...]:
 
 
 async def rank(options: argparse.Namespace) -> int:
-    """Print the instances of a kernel by predicted time, or the kernels of files by their main loops.
-
-    Raises CkwatchError for words and options that do not go together.
-    """
+    """Print the instances of a kernel by predicted time, or the kernels of files by their main loops. Raises
+    CkwatchError for words and options that do not go together."""
     paths = [path for word in options.kernels if (path := await to_thread.run_sync(code_path, word)) is not None]
     if len(paths) == len(options.kernels):
         if options.shape is not None or options.part:

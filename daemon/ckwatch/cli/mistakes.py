@@ -92,10 +92,7 @@ def joined(workspace: Sequence[Diagnostic], units: Sequence[Diagnostic]) -> tupl
 @asynccontextmanager
 async def explained(client: Client, *patterns: str) -> AsyncIterator[None]:
     """Explain why `patterns` name no unit: raise DiagnosedError with the mistakes because of which it may have been
-    left out.
-
-    Raises the UnknownUnitError itself where there are none; its hint then says that other files have some.
-    """
+    left out. Raises the UnknownUnitError itself where there are none; its hint then says that other files have some."""
     try:
         yield
     except UnknownUnitError as error:

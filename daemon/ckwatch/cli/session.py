@@ -32,10 +32,8 @@ ASKED_S = 2.0
 
 @asynccontextmanager
 async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[Client]:
-    """The client for the workspace that `start` lies in, seeing it as `--arch` and its kin ask.
-
-    Raises CkwatchError without a workspace, UntrustedError for one that the user does not trust.
-    """
+    """The client for the workspace that `start` lies in, seeing it as `--arch` and its kin ask. Raises CkwatchError
+    without a workspace, UntrustedError for one that the user does not trust."""
     root = await to_thread.run_sync(find_workspace, start)
     private = is_private(options)
     served = not private and await find_daemon(root) is not None
@@ -191,9 +189,7 @@ async def asking(options: argparse.Namespace, words: Sequence[str] = ()) -> Asyn
 
 async def unit_of(client: Client, word: str) -> str:
     """The id of the unit that `word` means; one that is there no more is meant by its whole id, if it has timings.
-
-    Raises as `one_unit`.
-    """
+    Raises as `one_unit`."""
     try:
         return await one_unit(client, word)
     except (UnknownUnitError, DiagnosedError) as error:

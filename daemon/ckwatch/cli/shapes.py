@@ -26,10 +26,8 @@ GZIP = b"\x1f\x8b"
 
 
 def read_logs(paths: Sequence[Path]) -> tuple[LoggedShape, ...]:
-    """The shapes of several logs together, the most frequent first. Blocks; call from a worker thread.
-
-    Raises CkwatchError.
-    """
+    """The shapes of several logs together, the most frequent first. Blocks; call from a worker thread. Raises
+    CkwatchError."""
     counts: Counter[str] = Counter()
     shapes: dict[str, LoggedShape] = {}
     for path in paths:

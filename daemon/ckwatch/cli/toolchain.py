@@ -174,10 +174,7 @@ def _where_libraries_go(
     options: argparse.Namespace, choice: ToolchainChoice | None, part: str | None
 ) -> tuple[str | None, str]:
     """The packages to install before libraries are added to the private toolchain, and a note where another ROCm is
-    used.
-
-    Raises `ToolchainError` where a ROCm is used that ckwatch has not installed, and there is none that it has.
-    """
+    used. Raises `ToolchainError` where a ROCm is used that ckwatch has not installed, and there is none that it has."""
     private = installations.current(installations.toolchains_folder(os.environ))
     try:
         used: Toolchain | None = dependency(options, "discover", discover)(choice)

@@ -46,10 +46,8 @@ class BlockingExchange:
         self._socket.close()
 
     def answer(self, until_s: float) -> tuple[int, bytes] | None:
-        """Status and body; None if they are not there at `until_s`, by the monotonic clock.
-
-        Raises DaemonGoneError and ProtocolError as `HttpState.event`.
-        """
+        """Status and body; None if they are not there at `until_s`, by the monotonic clock. Raises DaemonGoneError and
+        ProtocolError as `HttpState.event`."""
         while not isinstance(event := self._http.event(), h11.EndOfMessage):
             if isinstance(event, h11.Data):
                 self._parts.append(bytes(event.data))

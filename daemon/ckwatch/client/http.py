@@ -52,11 +52,9 @@ class Exchange:
         *,
         limit_s: float = ANSWER_LIMIT_S,
     ) -> Exchange:
-        """Send a request to the socket at `path` and read the head of the answer.
-
-        Raises DaemonGoneError if no daemon listens or it goes away first, DaemonSilentError if it does nothing for
-        `limit_s`, and ProtocolError for an answer that is no HTTP. So does reading.
-        """
+        """Send a request to the socket at `path` and read the head of the answer. Raises DaemonGoneError if no daemon
+        listens or it goes away first, DaemonSilentError if it does nothing for `limit_s`, and ProtocolError for an
+        answer that is no HTTP. So does reading."""
         exchange = cls(await connection_to(path), limit_s)
         try:
             await exchange._send(method, target, body)

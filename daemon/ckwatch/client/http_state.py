@@ -58,10 +58,8 @@ class HttpState:
             self._http.receive_data(data)
 
     def event(self) -> h11.Event | None:
-        """The next event of the answer; None when more has to be received first.
-
-        Raises DaemonGoneError if the daemon went away first, and ProtocolError for an answer that is no HTTP.
-        """
+        """The next event of the answer; None when more has to be received first. Raises DaemonGoneError if the daemon
+        went away first, and ProtocolError for an answer that is no HTTP."""
         with self._translated():
             event = self._http.next_event()
         if event is h11.PAUSED:

@@ -58,11 +58,9 @@ _log = logging.getLogger(__name__)
 
 
 async def find_daemon(root: Path) -> Endpoint | None:
-    """The endpoint of the workspace's daemon if one answers requests, which one that still starts does not.
-
-    Raises DaemonSilentError for one that a signal has stopped, and CkwatchError when the socket's folder is not the
-    user's own.
-    """
+    """The endpoint of the workspace's daemon if one answers requests, which one that still starts does not. Raises
+    DaemonSilentError for one that a signal has stopped, and CkwatchError when the socket's folder is not the user's
+    own."""
     endpoint = await to_thread.run_sync(_endpoint, root)
     return endpoint if await _answers(endpoint) else None
 
@@ -224,11 +222,9 @@ async def _started(root: Path, endpoint: Endpoint, program: Sequence[str]) -> bo
 
 
 async def started_apart(name: str, command: Sequence[str], log: Path, *, kept: bool = True) -> Readiness:
-    """Start a process that parts from this one, and wait for its report, or its end. Its output goes to `log`.
-
-    Raises CkwatchError where it cannot be started, or with its own words if it has failed. One that is not `kept` ends
-    when this is cancelled.
-    """
+    """Start a process that parts from this one, and wait for its report, or its end. Its output goes to `log`. Raises
+    CkwatchError where it cannot be started, or with its own words if it has failed. One that is not `kept` ends when
+    this is cancelled."""
     read_fd, write_fd = os.pipe()
     group: int | None = None
     try:

@@ -160,10 +160,8 @@ class ClientStateSync:
         self._pauses = pauses()
 
     async def settle(self, undo: Callable[[], None] | None = None) -> None:
-        """Make the daemon have the present state, and nothing else.
-
-        Raises what a request raises; `undo` is called first when the daemon refuses it.
-        """
+        """Make the daemon have the present state, and nothing else. Raises what a request raises; `undo` is called
+        first when the daemon refuses it."""
         if not self._sent and not self.state.requests():
             return
         try:

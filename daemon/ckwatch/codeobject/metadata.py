@@ -116,10 +116,8 @@ class CodeObjectMetadata:
 
 
 def read_metadata(data: bytes) -> CodeObjectMetadata:
-    """Read a code object's metadata about its kernels, with notes about what could not be read and why.
-
-    Raises ValueError, with a sentence, for what is no code object and for one that is damaged.
-    """
+    """Read a code object's metadata about its kernels, with notes about what could not be read and why. Raises
+    ValueError, with a sentence, for what is no code object and for one that is damaged."""
     _check_header(data)
     try:
         file = elf.ElfFile(data)

@@ -223,7 +223,9 @@ class Continue:
     """Send `Continued` after whatever else waits."""
 
 
-Effect = (
+WorkEffect = (
     Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Advise | CheckWith | Record
-    | Cancel | Changed | Notify | UpdateWatches | Continue
-)  # fmt: skip
+)
+"""Effects that run as tasks."""
+
+Effect = WorkEffect | Cancel | Changed | Notify | UpdateWatches | Continue

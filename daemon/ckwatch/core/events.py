@@ -380,7 +380,7 @@ class RecalledUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """`at` is the wall clock, Unix seconds, for display only."""
+    """`at` is the wall clock, Unix seconds, for display only; by default when the event loop takes the event."""
 
     at: float = 0.0
 
@@ -509,9 +509,11 @@ class MeasureRequested(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class MeasureDropped(Event):
-    """A request for timings was dropped. Automatic ones go on, unless `everything` is dropped."""
+class WorkDropped(Event):
+    """A request to measure, verify or check units with other toolchains was dropped. Automatic work of this kind goes
+    on, unless `everything` is dropped."""
 
+    kind: WorkKind
     units: tuple[str, ...]
     everything: bool = False
     scope: str = MAIN
@@ -533,15 +535,6 @@ class VerifyRequested(Event):
     number: int
     units: tuple[str, ...]
     force: bool = False
-    scope: str = MAIN
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyDropped(Event):
-    """A request for verifications was dropped. Automatic ones go on, unless `everything` is dropped."""
-
-    units: tuple[str, ...]
-    everything: bool = False
     scope: str = MAIN
 
 
@@ -577,16 +570,6 @@ class CheckWithRequested(Event):
     toolchains: tuple[str, ...]
     build: bool = False
     force: bool = False
-    scope: str = MAIN
-
-
-@dataclass(frozen=True, slots=True)
-class CheckWithDropped(Event):
-    """A request for checks with toolchains was dropped. Those in the background go on, unless `everything` is
-    dropped."""
-
-    units: tuple[str, ...]
-    everything: bool = False
     scope: str = MAIN
 
 
@@ -778,7 +761,7 @@ AnyEvent = (
     | CompileStarted | CompileWaits | CompilerOutput | PassFinished | CompilerEnded | FarmFailed | FarmChanged
     | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | EditorsChanged | ShowRequested
     | BuildRequested | RequestDropped | CancelRequested | ClientLost
-    | AnalyzeRequested | DevicesFound | MeasureRequested | MeasureDropped | VerifyRequested | VerifyDropped
-    | AdviceRequested | CheckWithFinished | CheckWithRequested | CheckWithDropped | MemoryMeasured | WarningChanged
+    | AnalyzeRequested | DevicesFound | MeasureRequested | VerifyRequested | AdviceRequested | CheckWithFinished
+    | CheckWithRequested | WorkDropped | MemoryMeasured | WarningChanged
     | TimingsImported | ArtifactsLost | DeviceProfileKept | Continued
 )  # fmt: skip

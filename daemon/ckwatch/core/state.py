@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ckwatch.core import events
@@ -17,6 +17,7 @@ from ckwatch.core.unit_state import UnitState
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Unit
+from ckwatch.model.unit_patterns import select_units
 
 Priority = tuple[int, int, int]
 """Rank (`ckwatch.core.demand`), negated order of its last edit, order of arrival; the smallest comes first."""
@@ -418,6 +419,11 @@ class State:
         """The units that a client sees, by id."""
         view = self.views.get(scope, self.main)
         return view.members if view.started else self.main.members
+
+    def meant(self, scope: str, patterns: Sequence[str] | None) -> list[UnitState]:
+        """The units that the patterns mean, as a client sees them; all for None."""
+        names, _ = select_units(self.members(scope), patterns)
+        return [unit for name in names if (unit := self.seen(scope, name)) is not None]
 
     @property
     def client_views(self) -> list[View]:

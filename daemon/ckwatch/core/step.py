@@ -215,6 +215,12 @@ ABORTED: dict[events.WorkKind, _Aborted] = {
 }
 """Who handles the end without a result of work on what a unit compiled to."""
 
+DROPPED: dict[events.WorkKind, Callable[[State, Effects, events.WorkDropped], None]] = {
+    events.WorkKind.MEASURE: timing_schedule.measure_dropped,
+    events.WorkKind.VERIFY: verification_schedule.verify_dropped,
+    events.WorkKind.CHECK_WITH: toolchain_schedule.check_dropped,
+}
+
 
 def _load_aborted(state: State, out: Effects, event: events.WorkAborted, fault: str) -> None:
     view = state.views.get(event.work.key.scope)
@@ -311,15 +317,13 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     events.DevicesFound: timing_schedule.devices_found,
     events.MeasureFinished: timing_schedule.measure_finished,
     events.MeasureRequested: timing_schedule.measure_requested,
-    events.MeasureDropped: timing_schedule.measure_dropped,
     events.VerifyFinished: verification_schedule.verify_finished,
     events.VerifyRequested: verification_schedule.verify_requested,
-    events.VerifyDropped: verification_schedule.verify_dropped,
     events.AdviseFinished: advice_schedule.advise_finished,
     events.AdviceRequested: advice_schedule.advice_requested,
     events.CheckWithFinished: _check_with_finished,
     events.CheckWithRequested: toolchain_schedule.check_requested,
-    events.CheckWithDropped: toolchain_schedule.check_dropped,
+    events.WorkDropped: lambda state, out, event: DROPPED[event.kind](state, out, event),
     events.RecordFinished: _record_finished,
     events.WorkAborted: _work_aborted,
     events.CompileStarted: _compile_started,

@@ -133,7 +133,7 @@ def _shapes_asked(there: tuple[Shape, ...], asked: tuple[str, ...] | None) -> li
     return [*names, *(shape for shape in asked or () if shape not in names and is_written_as_sizes(shape))]
 
 
-def measure_dropped(state: State, out: Effects, event: events.MeasureDropped) -> None:
+def measure_dropped(state: State, out: Effects, event: events.WorkDropped) -> None:
     """Drop requested timings."""
     for name in event.units:
         unit = state.seen(event.scope, name)

@@ -98,7 +98,7 @@ def check_requested(state: State, out: Effects, event: events.CheckWithRequested
         publish(out, unit)
 
 
-def check_dropped(state: State, out: Effects, event: events.CheckWithDropped) -> None:
+def check_dropped(state: State, out: Effects, event: events.WorkDropped) -> None:
     """Drop requested checks; with `everything` also those in the background, until the unit has another input."""
     for name in event.units:
         unit = state.seen(event.scope, name)

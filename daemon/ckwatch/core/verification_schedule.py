@@ -19,11 +19,11 @@ from ckwatch.core.events import (
     MAIN,
     ArtifactVerification,
     CompileFacts,
-    VerifyDropped,
     VerifyFinished,
     VerifyRequested,
     Work,
     WorkAborted,
+    WorkDropped,
     WorkKind,
 )
 from ckwatch.core.notify import publish
@@ -109,7 +109,7 @@ def verify_requested(state: State, out: Effects, event: VerifyRequested) -> None
         publish(out, unit)  # also when it is known: the client that asked waits for it
 
 
-def verify_dropped(state: State, out: Effects, event: VerifyDropped) -> None:
+def verify_dropped(state: State, out: Effects, event: WorkDropped) -> None:
     """Drop requested verifications; of everything, until the artifact is another or a client asks again."""
     for name in event.units:
         unit = state.seen(event.scope, name)

@@ -121,9 +121,7 @@ class AskedSource:
 
     async def question(self, request: CppRequest, side: Side, slot: str = "main") -> Question:
         """The question to one side. `slot` tells texts of a template apart that are lent to clangd beside each other.
-
-        Raises NotForwardedError before clangd is started, and as `ClangdSupervisor.ready`.
-        """
+        Raises NotForwardedError before clangd is started, and as `ClangdSupervisor.ready`."""
         path, unit, source = request.path, self.unit.unit, self.source
         is_header = path is not None and not path.endswith((".j2", ".kernel.toml")) and path not in source.read
         # One text for all views and instances of a template: what clangd has read of the headers fits them all.

@@ -229,11 +229,8 @@ class Clangd:
         self._send({"method": "initialized", "params": {}})
 
     async def ask(self, text: LentText, method: str, params: Mapping[str, Any]) -> Any:
-        """The answer to a request about `text`, whose URI is added to `params`.
-
-        Raises ClangdEndedError, OvertakenError and ClangdRefusalError. It is given up when all who ask it at the same
-        time are cancelled.
-        """
+        """The answer to a request about `text`, whose URI is added to `params`. Raises ClangdEndedError, OvertakenError
+        and ClangdRefusalError. It is given up when all who ask it at the same time are cancelled."""
         self._show(text)
         key = (text, method, json.dumps(params))
         pending = self._shared.get(key)

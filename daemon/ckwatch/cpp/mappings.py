@@ -112,10 +112,8 @@ class RenderedSource:
         return tuple(self._by_path)
 
     def offsets(self, path: str, position: Position, need: Forwarding) -> list[int]:
-        """The rendered places of a template's place, in the order of the text, where all of `need` is forwarded.
-
-        Raises NotForwardedError where there is none.
-        """
+        """The rendered places of a template's place, in the order of the text, where all of `need` is forwarded. Raises
+        NotForwardedError where there is none."""
         own = self._by_path.get(path, ())
         touching = [piece for piece in own if piece.verbatim and piece.range.holds(position)]
         before = need is Forwarding.COMPLETION

@@ -57,10 +57,8 @@ class Places:
     """True if places of clangd's text are shown in the templates that they come from."""
 
     def forward(self, position: Position, need: Forwarding) -> list[Position]:  # noqa: ARG002  # all is forwarded here
-        """Places in clangd's text of a place of the file; several where it stands there several times.
-
-        Raises NotForwardedError.
-        """
+        """Places in clangd's text of a place of the file; several where it stands there several times. Raises
+        NotForwardedError."""
         return [position]
 
     def produced(self, position: Position) -> str:  # noqa: ARG002  # nothing is produced here

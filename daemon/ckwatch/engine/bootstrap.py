@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -195,7 +194,7 @@ async def open_engine(
 def _report_shared(loop: EngineLoop, token: EventLoopToken, problem: str | None) -> None:
     """For a thread. A daemon that ends is not told."""
     with suppress(RunFinishedError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-        from_thread.run(loop.post, events.WarningChanged("shared-store", problem, at=time.time()), token=token)
+        from_thread.run(loop.post, events.WarningChanged("shared-store", problem), token=token)
 
 
 class _Parts:
@@ -255,7 +254,7 @@ class _Parts:
             return settings.webhook or environment.get(VARIABLE, "")
 
         async def warn(text: str | None) -> None:
-            await self._loop.post(events.WarningChanged("webhook", text, at=time.time()))
+            await self._loop.post(events.WarningChanged("webhook", text))
 
         unit, names = partial(self.sent.named, events.MAIN), partial(self._loop.state.members, events.MAIN)
         return Webhook(root.name, self._loop.feed, unit, address, warn, names)
@@ -299,7 +298,7 @@ class _Parts:
         )
 
     async def _devices_found(self, devices: tuple[DeviceFacts, ...]) -> None:
-        await self._loop.post(events.DevicesFound(devices, at=time.time()))
+        await self._loop.post(events.DevicesFound(devices))
 
     def _make_listings(self) -> IsaListings:
         """For a thread: its modules take a while to load."""

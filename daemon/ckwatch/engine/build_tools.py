@@ -130,10 +130,7 @@ class BuildTools:
 
     def compiler_called(self, name: str, settings: Settings, root: Path) -> CompilerWithStore:
         """The compiler of another toolchain by its name, or by its folder, which may be relative to the workspace's.
-        Blocks; call from a worker thread.
-
-        Raises ToolchainError where there is none.
-        """
+        Blocks; call from a worker thread. Raises ToolchainError where there is none."""
         if self.store is None:
             raise RuntimeError("a toolchain was asked for before the settings were read")
         choice = chosen_by_name(name, settings.toolchain, self._environment, folder=root)

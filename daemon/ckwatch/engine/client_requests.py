@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Sequence
 
 from anyio import to_thread
@@ -56,7 +55,7 @@ class ClientRequests:
         self._clients.add(client)
         name = normal_path(path)
         digest = None if text is None else await _digest(text)
-        await self._loop.post(events.OverlayChanged(client, name, text, digest, at=time.time()))
+        await self._loop.post(events.OverlayChanged(client, name, text, digest))
 
     async def focus(
         self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool, unsaved: events.AutoBuild
@@ -77,12 +76,12 @@ class ClientRequests:
             path = normal_path(file)
             names |= {key.unit for key in state.graph.readers(path)}
             names |= {name for name, unit in state.members(client).items() if unit.kernel.path == path}
-        await self._loop.post(events.FocusChanged(client, frozenset(names), everything, unsaved, at=time.time()))
+        await self._loop.post(events.FocusChanged(client, frozenset(names), everything, unsaved))
 
     async def view(self, client: str, options: events.ViewOverrides) -> None:
         """How the client's view differs."""
         self._clients.add(client)
-        await self._loop.post(events.OptionsChanged(client, options, at=time.time()))
+        await self._loop.post(events.OptionsChanged(client, options))
 
     async def editor(self, client: str, *, shows: bool) -> None:
         """Take the client for an editor, which shows places or does not."""
@@ -102,19 +101,19 @@ class ClientRequests:
         name = normal_path(path)
         await to_thread.run_sync(_require_file, name)
         count = sum(self._editors.values())
-        await self._loop.post(events.ShowRequested(name, line, column, at=time.time()))
+        await self._loop.post(events.ShowRequested(name, line, column))
         return count
 
     async def _set_editors(self, editors: dict[str, bool]) -> None:
         if editors != self._editors:
             self._editors = editors
             shown = frozenset(client for client, shows in editors.items() if shows)
-            await self._loop.post(events.EditorsChanged(shown, at=time.time()))
+            await self._loop.post(events.EditorsChanged(shown))
 
     async def forget(self, client: str) -> None:
         """The client has disconnected."""
         self._clients.discard(client)
         await self._set_editors({editor: shows for editor, shows in self._editors.items() if editor != client})
-        await self._loop.post(events.ClientLost(client, at=time.time()))
+        await self._loop.post(events.ClientLost(client))
         self._loop.feed.forget(client)
         self._sent.forget(client)

@@ -114,10 +114,8 @@ def compare_timings(
     timings: Timings, unit: str, against: str, shape: str | None = None, *, present: Mapping[str, str | None]
 ) -> list[Compared]:
     """The latest timings of `unit` against those of another unit, or against `previous`, `baseline`, `baseline:NAME`
-    (without a name the one that was set last), `library`. `present`: the keys of the units' present artifacts.
-
-    Raises CkwatchError where one of the two has no timings at all, HistoryError where they cannot be read.
-    """
+    (without a name the one that was set last), `library`. `present`: the keys of the units' present artifacts. Raises
+    CkwatchError where one of the two has no timings at all, HistoryError where they cannot be read."""
     ours = [one for one in timings.latest(unit) if one.report is not None and shape in (None, one.shape)]
     if not ours:
         where = "" if shape is None else f" on the shape '{shape}'"

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -20,27 +21,7 @@ from anyio.abc import TaskGroup
 from ckwatch.checks.refused_shapes import ShapeRefusals
 from ckwatch.compile.store.entries import LostArtifactError
 from ckwatch.core import events
-from ckwatch.core.effects import (
-    Advise,
-    Analyze,
-    Cancel,
-    Changed,
-    Check,
-    CheckWith,
-    Compile,
-    Continue,
-    Effect,
-    Load,
-    LookUp,
-    Measure,
-    Notify,
-    Recall,
-    Record,
-    Render,
-    Scan,
-    UpdateWatches,
-    Verify,
-)
+from ckwatch.core.effects import Cancel, Changed, Continue, Effect, Notify, UpdateWatches, WorkEffect
 from ckwatch.core.state import State
 from ckwatch.core.step import start, step
 from ckwatch.engine.change_feed import ChangeFeed
@@ -55,11 +36,6 @@ INBOX_SIZE = 1000
 MEMORY_INTERVAL_S = 2.0
 TIME_SLICE_S = 0.004
 """How long steps may follow one another before other tasks get the event loop."""
-
-WorkEffect = (
-    Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Advise | CheckWith | Record
-)
-"""Effects that run as tasks."""
 
 Handlers = Mapping[type[WorkEffect], Callable[[Any], Awaitable[events.AnyEvent]]]
 """By the type of the effect, what performs it. A CkwatchError that it raises becomes a `WorkAborted`."""
@@ -112,7 +88,7 @@ class EngineLoop:
             continued = False
             while True:
                 if continued and not self._inbox.statistics().current_buffer_used:
-                    event: events.AnyEvent = events.Continued(at=time.time())
+                    event: events.AnyEvent = events.Continued()
                     continued = False
                     await anyio.lowlevel.checkpoint()
                     began = time.monotonic()
@@ -127,6 +103,7 @@ class EngineLoop:
 
     def _step(self, event: events.AnyEvent) -> bool:
         """Take one step; whether the core asks to continue."""
+        event = event if event.at else replace(event, at=time.time())
         began = time.perf_counter()
         if isinstance(event, events.FilesChanged):
             self.on_files_changed()
@@ -142,23 +119,6 @@ class EngineLoop:
             match effect:
                 case Changed(scope, topic):
                     self._mark(scope, topic)
-                case (
-                    Load()
-                    | Scan()
-                    | Recall()
-                    | Render()
-                    | LookUp()
-                    | Check()
-                    | Compile()
-                    | Analyze()
-                    | Measure()
-                    | Verify()
-                    | Advise()
-                    | CheckWith()
-                    | Record()
-                ):
-                    cancel_scope = self._cancel_scopes[effect.work.number] = CancelScope()
-                    self._tasks.start_soon(self._work, effect, cancel_scope)
                 case Cancel(work):
                     running = self._cancel_scopes.get(work.number)
                     if running is not None:
@@ -169,6 +129,9 @@ class EngineLoop:
                     self.on_follow()
                 case Continue():
                     continued = True
+                case _:
+                    cancel_scope = self._cancel_scopes[effect.work.number] = CancelScope()
+                    self._tasks.start_soon(self._work, effect, cancel_scope)
         self.on_notify(notifications)
         return continued
 
@@ -186,19 +149,19 @@ class EngineLoop:
     async def _work(self, effect: WorkEffect, scope: CancelScope) -> None:
         """Perform an effect; it ends in exactly one event, whatever happens."""
         work = effect.work
-        event: events.AnyEvent = events.WorkAborted(work, at=time.time())
+        event: events.AnyEvent = events.WorkAborted(work)
         try:
             with scope:
                 event = await self._handlers[type(effect)](effect)
         except LostArtifactError as error:
             log.warning("%s of %s: %s; it is built again", work.kind, work.key, error)
-            await self._send.send(events.ArtifactsLost(frozenset({error.artifact}), at=time.time()))
-            event = events.WorkAborted(work, str(error), at=time.time())
+            await self._send.send(events.ArtifactsLost(frozenset({error.artifact})))
+            event = events.WorkAborted(work, str(error))
         except CkwatchError as error:
-            event = events.WorkAborted(work, str(error), at=time.time())
+            event = events.WorkAborted(work, str(error))
         except Exception as error:
             log.exception("%s of %s broke down", work.kind, work.key)
-            event = events.WorkAborted(work, f"{type(error).__name__}: {error}", at=time.time())
+            event = events.WorkAborted(work, f"{type(error).__name__}: {error}")
         del self._cancel_scopes[work.number]
         await self._send.send(event)
 
@@ -210,5 +173,5 @@ class EngineLoop:
             ):
                 capacity = await to_thread.run_sync(capacity_bytes)
                 if capacity is not None:
-                    self.post_soon(events.MemoryMeasured(capacity, at=time.time()))
+                    self.post_soon(events.MemoryMeasured(capacity))
             await anyio.sleep(MEMORY_INTERVAL_S)

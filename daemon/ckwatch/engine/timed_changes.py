@@ -62,10 +62,8 @@ class ChangeTimer:
     async def timed(
         self, before: BuiltState, after: BuiltState, on_stage: Callable[[str], None]
     ) -> TimedChanges | None:
-        """Both states on each shape that they have in common; None where their code is the same.
-
-        Raises CkwatchError when the host cannot, LostArtifactError when the store lost an artifact.
-        """
+        """Both states on each shape that they have in common; None where their code is the same. Raises CkwatchError
+        when the host cannot, LostArtifactError when the store lost an artifact."""
         codes = [await to_thread.run_sync(measured_code, one.result.products, self._load) for one in (before, after)]
         if codes[0] == codes[1]:
             return None

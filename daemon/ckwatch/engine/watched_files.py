@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,7 +129,7 @@ async def start_watching(
             watcher.follow(folders, files)
             await watcher.settled()
             if followed is None:
-                await loop.post(FilesChanged({}, reload=True, complete=False, at=time.time()))
+                await loop.post(FilesChanged({}, reload=True, complete=False))
             else:
                 await reporter.compare(set(files) - followed)
             followed = set(files)
@@ -142,7 +141,7 @@ async def start_watching(
         while True:
             await anyio.sleep(COMPILER_LOOK.seconds)
             if await to_thread.run_sync(view_loader.has_other_toolchains):
-                await loop.post(FilesChanged({}, reload=True, at=time.time()))
+                await loop.post(FilesChanged({}, reload=True))
 
     loop.on_follow = lambda: changed.set()
     tasks.start_soon(look_at_compilers)
@@ -206,7 +205,7 @@ class ChangeReporter:
         if found.digests or found.reload or not complete:
             log.info("%s", describe_changes(batch.paths, found, self._root, complete=complete))
             reload = found.reload or not complete
-            await self._loop.post(FilesChanged(found.digests, reload=reload, complete=complete, at=time.time()))
+            await self._loop.post(FilesChanged(found.digests, reload=reload, complete=complete))
 
     async def compare(self, files: set[str]) -> None:
         """Compare files that are watched from now on: they may have changed since they were read."""
@@ -217,7 +216,7 @@ class ChangeReporter:
             return
         found = await to_thread.run_sync(changed_digests, new, disputed, store.contents.digests)
         if found:
-            await self._loop.post(FilesChanged(found, at=time.time()))
+            await self._loop.post(FilesChanged(found))
 
     async def _differs(self, store: ArtifactStore) -> bool:
         """Return True if a file or the workspace differs from what was read."""
@@ -228,7 +227,7 @@ class ChangeReporter:
     def problem(self, message: str | None, hint: str | None) -> None:
         """Some folders cannot be watched, or can again."""
         text = None if message is None else f"{message}\n{hint}" if hint else message
-        self._loop.post_soon(WarningChanged("watch", text, at=time.time()))
+        self._loop.post_soon(WarningChanged("watch", text))
 
     def _interest_now(self) -> TrackedPaths:
         graph = self._loop.state.graph

@@ -91,10 +91,8 @@ async def open_outcomes(
     root: Path, tools: OutcomeTools, compilers: CapacityLimiter, *, trusted: Path, archs: tuple[str, ...] = ()
 ) -> AsyncIterator[WorkspaceOutcomes]:
     """The workspace in the folder `root` for outcomes, as long as the context is open. `compilers` run at a time, which
-    workspaces share. `trusted`: the workspace whose trust covers this one; `archs` in place of the workspace's.
-
-    Raises UntrustedError without trust, CkwatchError when there is no `ckwatch.toml`.
-    """
+    workspaces share. `trusted`: the workspace whose trust covers this one; `archs` in place of the workspace's. Raises
+    UntrustedError without trust, CkwatchError when there is no `ckwatch.toml`."""
     await to_thread.run_sync(require_trusted, trusted)
     build_tools = BuildTools(tools.environment, tools.renders, tools.launch, tools.find_toolchain)
     try:
@@ -160,10 +158,8 @@ class WorkspaceOutcomes:
         return known
 
     async def built(self, unit: Unit, *, verify: bool, profile: bool, on_stage: OnStage) -> BuiltUnit:
-        """Compile, analyze and verify a unit, and count its work for a `profile`.
-
-        Raises ToolchainError without a compiler.
-        """
+        """Compile, analyze and verify a unit, and count its work for a `profile`. Raises ToolchainError without a
+        compiler."""
         if self._builds is None:
             raise ToolchainError.of(self.loaded.toolchain_problem or "there is no compiler")
         viewed = ViewedUnit(UnitKey(MAIN, unit.id), unit, {}, self._options)

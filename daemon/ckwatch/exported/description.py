@@ -32,10 +32,8 @@ class KernelSignature:
 
 
 def signature_of(text: str, symbol: str, operation: Operation) -> KernelSignature:
-    """The arguments of `symbol` in the rendered `text`.
-
-    Raises CkwatchError where it is not declared there, or its arguments are not those of the operation.
-    """
+    """The arguments of `symbol` in the rendered `text`. Raises CkwatchError where it is not declared there, or its
+    arguments are not those of the operation."""
     declared = _declared(text, symbol)
     pointers = pointer_arguments(operation)
     expected = [(DTYPES[tensor.dtype].abi_type, name) for name, tensor in pointers]

@@ -131,10 +131,8 @@ def farm_security(settings: FarmSection) -> Security | None:
 
 
 def make_cluster(settings: FarmSection, security: Security | None, logs: Path) -> SpecCluster:
-    """The cluster that the settings describe, not started yet; jobs print into the folder `logs`.
-
-    Raises CkwatchError for options that are none.
-    """
+    """The cluster that the settings describe, not started yet; jobs print into the folder `logs`. Raises CkwatchError
+    for options that are none."""
     options = dict(settings.options)
     try:
         if settings.cluster == "local":

@@ -273,11 +273,9 @@ class FarmConnection:
         contents: ContentHashes,
         options: messages.CompileOptions,
     ) -> CompileOutcome:
-        """Compile `request` on a worker; its files are in `folder` when this returns, as a compiler's here.
-
-        Raises FarmError where the farm cannot, and OSError where the folder cannot be written. Cancelling ends the
-        compiler there.
-        """
+        """Compile `request` on a worker; its files are in `folder` when this returns, as a compiler's here. Raises
+        FarmError where the farm cannot, and OSError where the folder cannot be written. Cancelling ends the compiler
+        there."""
         packed = await to_thread.run_sync(pack, request, toolchain, identity, options, limiter=self._packing)
         resource = messages.compile_resource(identity)
         done = await self._on_client_loop(partial(self._compile, packed, resource))

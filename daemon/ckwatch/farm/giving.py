@@ -59,10 +59,8 @@ class PackedToolchain:
 
 
 def pack_toolchain(toolchain: Toolchain, identity: str, folder: Path) -> PackedToolchain:
-    """Make the archive in `folder`; for a thread.
-
-    Raises CkwatchError for a toolchain that ckwatch has not installed: it cannot be moved. Raises OSError.
-    """
+    """Make the archive in `folder`; for a thread. Raises CkwatchError for a toolchain that ckwatch has not installed:
+    it cannot be moved. Raises OSError."""
     manifest = read_manifest(toolchain.root.parent)
     if manifest is None:
         raise CkwatchError(
@@ -111,10 +109,8 @@ def receive(farm: Path, sha256: str, offset: int, piece: bytes) -> None:
 
 
 async def install_given(farm: Path, sha256: str, identity: str) -> None:
-    """Unpack what was received, make it run where it is, and see that it is what it should be.
-
-    Raises CkwatchError for what is not, and OSError. Nothing is left of it then.
-    """
+    """Unpack what was received, make it run where it is, and see that it is what it should be. Raises CkwatchError for
+    what is not, and OSError. Nothing is left of it then."""
     final = given_folder(farm) / _plain(identity)
     final.parent.mkdir(parents=True, exist_ok=True)
     while (lock := await to_thread.run_sync(try_lock, final.parent / ".lock")) is None:  # noqa: ASYNC110  # of a process

@@ -134,11 +134,9 @@ def _named_folders(toolchain: CompilerToolchain, folders: tuple[str, ...]) -> di
 
 
 def unpack(packed: PackedCompile, done: FarmCompiled, folder: Path, contents: ContentHashes) -> CompileOutcome:
-    """Unpack into `folder` what a compiler here would have left there.
-
-    Raises FarmError where nothing was learned, for a product that is not what was sent, and where a header that
-    was read there is another one here (`UnfitWorkerError`). Raises OSError where the folder cannot be written.
-    """
+    """Unpack into `folder` what a compiler here would have left there. Raises FarmError where nothing was learned, for
+    a product that is not what was sent, and where a header that was read there is another one here
+    (`UnfitWorkerError`). Raises OSError where the folder cannot be written."""
     roots = packed.roots
     if done.fault is CompileFault.TIMED_OUT:  # it would here, too
         log = roots.expand_text(done.log)

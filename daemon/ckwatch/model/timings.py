@@ -94,3 +94,13 @@ class Timing:
     def place(self) -> str:
         """The device as it is shown: `hip:0`, or `hip:0 on gpu-box`."""
         return f"{self.device} on {self.machine}" if self.machine else self.device
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """A name for timings to compare with, when it was last set for a unit (Unix seconds), and its size."""
+
+    name: str
+    set_at: float
+    units: int
+    timings: int

@@ -160,10 +160,8 @@ async def start_process(
     stdin: int = processes.DEVNULL,
     stderr: int | None = processes.PIPE,
 ) -> AsyncProcess:
-    """Start `arguments` with a pipe for its output; see `processes.start`. The caller ends and closes it.
-
-    Raises ProcessStartError.
-    """
+    """Start `arguments` with a pipe for its output; see `processes.start`. The caller ends and closes it. Raises
+    ProcessStartError."""
     how = partial(processes.start, arguments, environment=environment, folder=folder, stdin=stdin, stderr=stderr)
     # A cancellation inside would leave a process that nothing tracks.
     with anyio.CancelScope(shield=True):

@@ -35,10 +35,7 @@ _NAME = re.compile(r"[\w.]+")
 
 def version_of(modules: Iterable[str], files: Iterable[Path] = (), package: Path = PACKAGE) -> str:
     """The version, in hex, of these modules of the package, of what they import of it, and of these sources, in Python
-    or C.
-
-    Blocks, call from a worker thread.
-    """
+    or C. Blocks, call from a worker thread."""
     sources = sorted(_imported(modules, package).items())
     sources += ((path.name, _without_remarks(path)) for path in files)
     digest = hashlib.sha256()

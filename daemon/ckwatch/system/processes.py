@@ -122,10 +122,8 @@ def start(
 def run_blocking(
     arguments: Sequence[str | os.PathLike[str]], *, environment: Mapping[str, str], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run `arguments` without input to the end, for threads and short questions; its output, as text.
-
-    Raises ProcessStartError, and TimeoutError when it takes longer than `timeout_s`, which ends its whole group.
-    """
+    """Run `arguments` without input to the end, for threads and short questions; its output, as text. Raises
+    ProcessStartError, and TimeoutError when it takes longer than `timeout_s`, which ends its whole group."""
     with _popen(arguments, environment, None, stdin=DEVNULL, stdout=PIPE, stderr=PIPE) as popen:
         try:
             stdout, stderr = popen.communicate(timeout=timeout_s)

@@ -110,10 +110,8 @@ def own_kernels(code: CodeObject) -> list[KernelResources]:
 
 def launches_of(file: CodeFile, description: LaunchDescription) -> tuple[CodeLaunch, ...]:
     """The launches of the file's code objects by a description, one of each arch that has the kernel; where several
-    code objects have it, of the first.
-
-    Raises DiagnosedError where kernel and description do not fit, each mistake at its place.
-    """
+    code objects have it, of the first. Raises DiagnosedError where kernel and description do not fit, each mistake at
+    its place."""
     chosen: dict[str, tuple[CodeObject, KernelResources]] = {}
     for code, resources in _kernels_meant(file, description):
         chosen.setdefault(code.arch, (code, resources))

@@ -47,10 +47,8 @@ _OF_TENSORS = ("name", "dtype", "layout", "sizes", "strides", "in_out", "partial
 
 
 def subject_of(candidate: Unit, reference: Unit) -> Unit:
-    """The candidate as it is judged: its instance with the reference's operation and shapes.
-
-    Raises CkwatchError where the two do not compute the same, or not for the same arch.
-    """
+    """The candidate as it is judged: its instance with the reference's operation and shapes. Raises CkwatchError where
+    the two do not compute the same, or not for the same arch."""
     if candidate.id == reference.id:
         raise CkwatchError(f"'{candidate.id}' cannot be judged against itself", "name another unit after --against")
     if candidate.arch != reference.arch:
@@ -82,10 +80,8 @@ def _signature(unit: Unit) -> Mapping[str, object]:
 
 def judged_trials(units: Sequence[Unit], reference: Unit, seed: int | None) -> dict[str, tuple[Trial, ...]]:
     """By the units' ids, the problems that they are judged on against one of them, the reference, which gets the
-    essential ones alone. `seed`: by which all is drawn, another one each time without.
-
-    Raises CkwatchError as `subject_of`.
-    """
+    essential ones alone. `seed`: by which all is drawn, another one each time without. Raises CkwatchError as
+    `subject_of`."""
     seed = secrets.randbits(SEED_BITS) if seed is None else seed
     essential, thorough = VerificationDepth.ESSENTIAL, VerificationDepth.THOROUGH
     return {

@@ -278,10 +278,8 @@ def far_apart(operation: Operation, sizes: Mapping[str, int], only: str = "") ->
 
 
 def trials_asked(units: Iterable[Unit], asked: Sequence[str]) -> dict[str, tuple[Trial, ...]]:
-    """By the units' ids, the problems that `asked` means: a name of `trials_of`, or what `find_shape` takes.
-
-    Raises CkwatchError for what means none of any unit, or makes no shape of any.
-    """
+    """By the units' ids, the problems that `asked` means: a name of `trials_of`, or what `find_shape` takes. Raises
+    CkwatchError for what means none of any unit, or makes no shape of any."""
     found: dict[str, list[Trial]] = {}
     reasons: dict[str, CkwatchError] = {}
     known: dict[str, None] = {}
@@ -319,10 +317,8 @@ small part of a verification's time."""
 
 def profiled_trial(unit: Unit, asked: str | None = None) -> Trial:
     """The problem that a unit is profiled on, with the workgroups that are executed: the shape that `asked` means, or
-    the first of the kernel file that fits into memory here, or the first of `trials_of`.
-
-    Raises CkwatchError as `trials_asked`, for a shape that does not fit, and where there is none.
-    """
+    the first of the kernel file that fits into memory here, or the first of `trials_of`. Raises CkwatchError as
+    `trials_asked`, for a shape that does not fit, and where there is none."""
     if asked is not None:
         trial = trials_asked([unit], [asked])[unit.id][0]
         if trial.problem.bytes_allocated > LARGEST_BYTES:

@@ -136,10 +136,8 @@ async def count(
     on_message: OnMessage | None = None,
     arrays: Sequence[bytes] = (),
 ) -> LaunchCounted:
-    """Have a worker count what the job counts, and verify nothing; arguments as those of `verify`.
-
-    Raises CkwatchError where the worker does not come to an end.
-    """
+    """Have a worker count what the job counts, and verify nothing; arguments as those of `verify`. Raises CkwatchError
+    where the worker does not come to an end."""
     counts: list[LaunchCounted] = []
 
     def take(said: WorkerMessage) -> None:

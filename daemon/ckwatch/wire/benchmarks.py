@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import Literal
 
 from ckwatch.model.roofline import ProcessorRoof as ProcessorRoof
+from ckwatch.model.timings import Baseline as Baseline
 from ckwatch.model.timings import CacheName, Comparison, Timing
 from ckwatch.wire.values import Value
 
@@ -112,12 +113,3 @@ class Compared(Value):
     other: Timing | None = None
     comparison: Comparison | None = None
     why_not: str = ""
-
-
-class Baseline(Value):
-    """A name for timings to compare with, when it was last set for a unit (Unix seconds), and its size."""
-
-    name: str
-    set_at: float
-    units: int
-    timings: int

@@ -189,10 +189,8 @@ def _is_inside(path: str, kernel_file: str) -> bool:
 
 
 def array_contents(operation: Operation) -> tuple[bytes, ...]:
-    """The contents of the files that tensors are made of. Blocks; call from a worker thread.
-
-    Raises CkwatchError for one that is not what it was when the kernel file was read.
-    """
+    """The contents of the files that tensors are made of. Blocks; call from a worker thread. Raises CkwatchError for
+    one that is not what it was when the kernel file was read."""
     wanted = {one.values.file: one.values.digest for one in operation.tensors if one.values and one.values.file}
     found = []
     for path, digest in wanted.items():

@@ -31,10 +31,8 @@ def _nearest(folder: Path) -> Path | None:
 
 
 def find_workspace(start: Path) -> Path:
-    """The folder of the nearest `ckwatch.toml`, in `start` (or the folder of the file `start`) or above.
-
-    Raises CkwatchError if there is none.
-    """
+    """The folder of the nearest `ckwatch.toml`, in `start` (or the folder of the file `start`) or above. Raises
+    CkwatchError if there is none."""
     # lexically, so that a workspace reached through a link keeps the path it was given by
     begin = Path(os.path.abspath(start))  # noqa: PTH100
     if not os.path.exists(begin):  # noqa: PTH110  # Path.exists raises where a name is too long

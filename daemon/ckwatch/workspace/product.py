@@ -106,9 +106,7 @@ class Product:
 
     def open_values(self, chosen: Sequence[int]) -> tuple[int, ...]:
         """The indices on the next axis after the `chosen` ones that the conditions allow which can be asked by then.
-
-        Raises ConditionFailedError unless `failing_is_false`.
-        """
+        Raises ConditionFailedError unless `failing_is_false`."""
         depth = len(chosen)
         key = (depth, tuple([chosen[axis] for axis in self._open_depends_on[depth]]))
         found = self._open.get(key)

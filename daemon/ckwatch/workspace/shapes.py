@@ -422,10 +422,8 @@ def ragged_shapes(operation: Operation, shape: Shape) -> tuple[Shape, ...]:
 
 
 def elements_spanned(tensor: Tensor, sizes: Mapping[str, int]) -> int:
-    """Elements from the first to the last of a tensor, gaps included.
-
-    Raises ValueError for a size that is not positive, a negative stride, or a name without value.
-    """
+    """Elements from the first to the last of a tensor, gaps included. Raises ValueError for a size that is not
+    positive, a negative stride, or a name without value."""
     last, is_empty = 0, False
     for size, stride in zip(tensor.sizes, tensor.strides, strict=True):
         extent, step = evaluate_size(size, sizes), evaluate_size(stride, sizes)

@@ -172,9 +172,7 @@ def _axis(reader: ParameterReader, name: str, given: Any, path: KeyPath) -> Swee
 
 def expand_sweep(sweep: SweepPlan, problems: Problems, limits: LimitsSection, present: int) -> list[Instance]:
     """The instances of a sweep in a kernel file that has `present` others; none where it has problems or is too large.
-
-    Raises nothing; problems are reported where the sweep has its name, or at the condition that fails.
-    """
+    Raises nothing; problems are reported where the sweep has its name, or at the condition that fails."""
     place = (*sweep.path, "name")
     room = limits.instances - present
     raising = "raise `instances` under [limits] in ckwatch.toml, or narrow the sweep"

@@ -44,9 +44,7 @@ class ParsedValues:
 
 def parse_values(text: str, arrays: frozenset[str] = frozenset()) -> ParsedValues:
     """The values of a TOML text and all its syntax errors; `arrays` are names of tables that stand in double brackets.
-
-    Raises nothing on bad text.
-    """
+    Raises nothing on bad text."""
     text, problems = _within_limits(text)
     outcome = _attempt(text)
     if isinstance(outcome, dict):

@@ -187,9 +187,7 @@ def require_trusted(root: Path) -> None:
 
 def trust(root: Path, *, shared: bool = False) -> None:
     """Put `root` on the list, with what it names now, with `shared` as a folder that others may write to as well.
-
-    Raises CkwatchError when the list cannot be written.
-    """
+    Raises CkwatchError when the list cannot be written."""
     wanted = _lines_of(root)
     if shared:
         wanted.append(SHARED + wanted[0])
@@ -223,10 +221,8 @@ def _lines_of(root: Path) -> list[bytes]:
 
 
 def distrust(root: Path) -> None:
-    """Take `root` off the list.
-
-    Raises CkwatchError when a folder above keeps it trusted, or when the list cannot be written.
-    """
+    """Take `root` off the list. Raises CkwatchError when a folder above keeps it trusted, or when the list cannot be
+    written."""
     real = _real(root)
     _edit(
         lambda lines: [

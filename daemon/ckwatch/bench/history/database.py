@@ -176,10 +176,8 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[str]) -> None:
-    """Make the migrations that were not made yet; the connection must be in autocommit mode.
-
-    Raises sqlite3.Error; the migration that fails leaves nothing.
-    """
+    """Make the migrations that were not made yet; the connection must be in autocommit mode. Raises sqlite3.Error; the
+    migration that fails leaves nothing."""
     for number, script in enumerate(migrations, 1):
         if version_of(connection) >= number:
             continue

@@ -19,6 +19,7 @@ from ckwatch.bench.report import DETERMINISTIC_FAILURES, BenchmarkFailure, Bench
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.timings import Baseline
 
 FLUSHED_INSTRUCTIONS = "instruction caches flushed"
 
@@ -224,16 +225,6 @@ DELETE FROM timing WHERE id IN (
   ) WHERE place > ?
 ) AND id NOT IN (SELECT timing FROM baseline)
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
-    """A baseline's name, when it was last set for a unit (Unix seconds), and how much it holds."""
-
-    name: str
-    set_at: float
-    units: int
-    timings: int
 
 
 class Timings:

@@ -12,10 +12,8 @@ from ckwatch.model.kernel_problem import KernelProblem
 
 
 def file_arrays(problem: KernelProblem, contents: Sequence[bytes]) -> dict[str, object]:
-    """Return by buffer the arrays of the files that its values are; `contents` holds them among others.
-
-    Raises ValueError for one that is missing, and for what `numpy.load` does not take without pickle.
-    """
+    """Return by buffer the arrays of the files that its values are; `contents` holds them among others. Raises
+    ValueError for one that is missing, and for what `numpy.load` does not take without pickle."""
     wanted = {one.name: one.values.digest for one in problem.buffers if one.values is not None and one.values.digest}
     if not wanted:
         return {}

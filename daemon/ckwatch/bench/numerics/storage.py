@@ -171,9 +171,7 @@ Mask = npt.NDArray[np.bool_]
 
 def tensor_elements(elements: npt.NDArray[Any], view: TensorView) -> npt.NDArray[Any]:
     """A tensor as a view of its buffer's elements, without a copy; where it repeats elements they are the same memory.
-
-    Raises ValueError where it would reach outside of them.
-    """
+    Raises ValueError where it would reach outside of them."""
     axes = list(zip(view.sizes, view.strides, strict=True))
     if any(size < 0 or stride < 0 for size, stride in axes):
         raise ValueError(f"{view.buffer} has sizes {view.sizes} and strides {view.strides}")

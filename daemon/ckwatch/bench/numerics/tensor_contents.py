@@ -137,10 +137,8 @@ def stored(values: Array, dtype: str, *, fnuz: bool) -> Storage:
 
 
 def given_values(array: object, dtype: str, sizes: Sequence[int], *, fnuz: bool) -> Storage:
-    """An array that a file or a function gave as a tensor's stored elements.
-
-    Raises GivenArrayError where it has another shape, is no array of numbers, or holds what the dtype does not have.
-    """
+    """An array that a file or a function gave as a tensor's stored elements. Raises GivenArrayError where it has
+    another shape, is no array of numbers, or holds what the dtype does not have."""
     found = np.asarray(array)
     if found.dtype.kind not in "biuf":
         raise GivenArrayError(f"it is an array of {found.dtype}, not of numbers")

@@ -56,9 +56,7 @@ that is larger than an instruction cache, on every compute unit. They raise Benc
 
 def probe_kernels(runtime: DeviceRuntime, shared_object: bytes | None) -> ProbeKernels | str:
     """The probe kernels of an open device, or why there are none. `shared_object` is that of `probes.hip.HIP_SOURCE`.
-
-    Raises BenchmarkError when they cannot be loaded.
-    """
+    Raises BenchmarkError when they cannot be loaded."""
     kind = runtime.facts.kind
     if kind == "cuda":
         from ckwatch.bench.probes.cuda import CudaProbes

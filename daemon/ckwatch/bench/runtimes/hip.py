@@ -32,10 +32,8 @@ _TRIALS = 3
 
 
 def find() -> tuple[DeviceFacts, ...]:
-    """All AMD devices, the one with the most compute units × clock first.
-
-    BenchmarkError: NO_DRIVER without HIP or hip-python, or with one that does not fit; NO_DEVICE when HIP sees none.
-    """
+    """All AMD devices, the one with the most compute units × clock first. BenchmarkError: NO_DRIVER without HIP or
+    hip-python, or with one that does not fit; NO_DEVICE when HIP sees none."""
     version = hip_api.check_version()
     count = int(HIP.call("hipGetDeviceCount"))
     devices = [_facts(ordinal, version) for ordinal in range(count)]

@@ -53,10 +53,8 @@ def find_all_devices() -> Devices:
 
 
 def select_device(job: Job | SelfTestJob) -> DeviceFacts:
-    """The device that `job` asks for: by name, by PCI address, or the best that runs its artifacts.
-
-    Raises BenchmarkError: NO_DRIVER, NO_DEVICE, or WRONG_ARCH for a device that the artifacts are not made for.
-    """
+    """The device that `job` asks for: by name, by PCI address, or the best that runs its artifacts. Raises
+    BenchmarkError: NO_DRIVER, NO_DEVICE, or WRONG_ARCH for a device that the artifacts are not made for."""
     found = runtime_module(job.kind).find()
     if not found:
         raise BenchmarkError(FailureKind.NO_DEVICE, f"there is no {job.kind} device")

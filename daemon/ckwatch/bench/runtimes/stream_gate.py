@@ -50,10 +50,8 @@ class StreamGate:
     """Holds back what is put on a stream; `state` says how, or why it cannot."""
 
     def __init__(self, made: GateSignal | str) -> None:
-        """`made` is the signal, or why there is none.
-
-        Raises BenchmarkError (BROKEN) when a stream that waits is not let go by what the host writes.
-        """
+        """`made` is the signal, or why there is none. Raises BenchmarkError (BROKEN) when a stream that waits is not
+        let go by what the host writes."""
         self._patience_s = PATIENCE_S
         self._signal: GateSignal | None = None
         self._last = 0

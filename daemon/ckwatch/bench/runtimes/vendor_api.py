@@ -50,11 +50,8 @@ class VendorApi(ABC):
         return self.errors.get(error, (FailureKind.BROKEN, f"{self.name} was called incorrectly"))
 
     def status(self, function: str, *arguments: Any) -> tuple[str, tuple[Any, ...]]:
-        """The name of what `function` returned (`success` among them) and its results.
-
-        BenchmarkError: NO_DRIVER without the driver's library or when it lacks the function, BROKEN for a status
-        without a name.
-        """
+        """The name of what `function` returned (`success` among them) and its results. BenchmarkError: NO_DRIVER
+        without the driver's library or when it lacks the function, BROKEN for a status without a name."""
         called = getattr(self.binding, function)
         try:
             answer = called(*arguments)

@@ -141,10 +141,8 @@ def run_steps(
     at: OnStage,
     tell: Callable[[StepTried], None],
 ) -> None:
-    """Try each step of `job`, and `tell` what it has shown.
-
-    Raises BenchmarkError only from the steps that are to fail (`names.FAULT` and its kin).
-    """
+    """Try each step of `job`, and `tell` what it has shown. Raises BenchmarkError only from the steps that are to fail
+    (`names.FAULT` and its kin)."""
     tested = TestedDevice(job, artifacts, runtime, held, at)
     for number, step in enumerate(job.steps):
         at(f"trying {step.assumption}{f' ({step.name})' if step.name else ''}", "")

@@ -18,6 +18,9 @@ from ckwatch.headers.masked_text import closing, masked, split_list
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<parameters>\([^()\n]*\))?", re.MULTILINE)
 _GLOBAL = "__global__"
 _WORD_OR_OPENING = re.compile(r"[A-Za-z_]\w*(?:\s*\#\#\s*\w+)*|[({;<]")
+_ATTRIBUTE = re.compile(r"__|amdgpu_|launch_bounds\b|alignas\b|decltype\b")
+_GOES_ON = re.compile(r"\s*(?:\(|static\b|void\b|__)")
+"""Behind the parentheses of a macro, and not of parameters."""
 _BOUNDS = re.compile(r"\b(?:__launch_bounds__|launch_bounds|amdgpu_flat_work_group_size|amdgpu_waves_per_eu)\s*\(")
 _BODY = re.compile(r"\s*(?:noexcept\s*)?\{")
 _SHARED = re.compile(r"\b__shared__\b(?P<rest>[^;{}()]*)")
@@ -125,10 +128,11 @@ def _macros(text: str, code: str) -> Iterator[_Macro]:
 def _declared(
     code: str, match: re.Match[str], before: int, marker: _Macro | None, around: _Macro | None
 ) -> Iterator[KernelDeclaration]:
-    opening = _parameter_list(code, match.end())
+    opening = parameter_list(code, match.end())
     if opening is None:
         return
-    name, name_start, name_end, at = opening
+    word, at = opening
+    name, name_start, name_end = re.sub(r"\s*##\s*", "##", word[0]), *word.span()
     end = closing(code, at)
     body = _BODY.match(code, end + 1) if end > 0 else None
     if body is None:
@@ -148,23 +152,19 @@ def _declared(
         yield KernelDeclaration(written, start, stop, insert_at, inside, tuple(bounds), shared, around.name)
 
 
-def _parameter_list(code: str, start: int) -> tuple[str, int, int, int] | None:
-    """The name of the function declared at `start` with its offsets, and where its parameters open."""
+def parameter_list(code: str, start: int) -> tuple[re.Match[str], int] | None:
+    """The name of the function declared at `start`, and where its parameters open."""
     at, word = start, None
     while (found := _WORD_OR_OPENING.search(code, at)) is not None:
         text = found[0]
         if text in ("{", ";"):
             return None
-        if text == "<":
-            at, word = closing(code, found.start()) + 1, None
-            if not at:
-                return None
-        elif text == "(":
+        if text in ("<", "("):
             end = closing(code, found.start())
             if end < 0:
                 return None
-            if word is not None and not re.match(r"__|amdgpu_|launch_bounds\b|alignas\b|decltype\b", word[0]):
-                return re.sub(r"\s*##\s*", "##", word[0]), word.start(), word.end(), found.start()
+            if text == "(" and word is not None and not (_ATTRIBUTE.match(word[0]) or _GOES_ON.match(code, end + 1)):
+                return word, found.start()
             at, word = end + 1, None
         else:
             at, word = found.end(), found

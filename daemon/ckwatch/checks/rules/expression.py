@@ -82,10 +82,8 @@ class Expression:
         return self.text
 
     def value(self, lookup: Lookup) -> Value:
-        """The value, with names resolved by `lookup`.
-
-        Raises `UnknownValueError` when the outcome hangs on a name without a value, and `ZeroDivisorError`.
-        """
+        """The value, with names resolved by `lookup`. Raises `UnknownValueError` when the outcome hangs on a name
+        without a value, and `ZeroDivisorError`."""
         evaluator = self._evaluator
         if evaluator is None:
             evaluator = _compiled(_parse(self.text))

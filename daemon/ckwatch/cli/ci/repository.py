@@ -101,10 +101,8 @@ class Repository:
 
     async def base(self, asked: str | None) -> Revision:
         """The base: the merge base with `asked`, with the branch that a pipeline names, or with the default branch.
-        Before the first commit it is empty.
-
-        Raises CkwatchError for one that is not there, with the command that fetches it.
-        """
+        Before the first commit it is empty. Raises CkwatchError for one that is not there, with the command that
+        fetches it."""
         if not self.head_commit:
             if asked:
                 raise CkwatchError(f"there is no commit yet to compare with '{asked}'")

@@ -35,10 +35,8 @@ if TYPE_CHECKING:
 
 
 async def export_kernel(options: argparse.Namespace, client: Client, output: Output) -> int:
-    """Build the instances and write their module; the exit status as of a unit's.
-
-    Raises CkwatchError for a kernel without timings, and for one that is compiled for several archs.
-    """
+    """Build the instances and write their module; the exit status as of a unit's. Raises CkwatchError for a kernel
+    without timings, and for one that is compiled for several archs."""
     kernel: str = options.unit
     await client.sync()
     async with explained(client, kernel):

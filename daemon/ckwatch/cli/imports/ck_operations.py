@@ -102,10 +102,8 @@ def instantiations(program: CppProgram, headers: CkHeaders) -> list[Instantiatio
 
 
 def device_operation(program: CppProgram, headers: CkHeaders, one: Instantiation, name: str) -> ProgramOperation | None:
-    """The device operation of an instantiation; None where it has no interface.
-
-    Raises CkwatchError for one that these headers do not have as the program instantiates it.
-    """
+    """The device operation of an instantiation; None where it has no interface. Raises CkwatchError for one that these
+    headers do not have as the program instantiates it."""
     short = one.called.partition("<")[0].rstrip().rpartition("::")[2]
     place = program.place(one.offset)
     template = headers.class_template(short, [header.name for header in program.includes])

@@ -26,10 +26,8 @@ def nearest_database(source: Path) -> Path | None:
 
 
 def flags_for(database: Path, source: Path) -> list[str] | None:
-    """The flags in a database that say what a file includes, with absolute folders; None if it has no such file.
-
-    Raises CkwatchError for a file that is no such database.
-    """
+    """The flags in a database that say what a file includes, with absolute folders; None if it has no such file. Raises
+    CkwatchError for a file that is no such database."""
     try:
         entries = json.loads(read_file(database))
         real = os.path.realpath(source)

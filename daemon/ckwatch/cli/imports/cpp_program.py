@@ -178,10 +178,8 @@ def _literal(text: str) -> str:
 def read_program(
     path: Path, read: Callable[[Path], str], folders: Sequence[Path], macros: Mapping[str, str]
 ) -> CppProgram:
-    """Read a program and the files that it includes with quotes. `read` gives a file's text.
-
-    Raises CkwatchError for a file that cannot be read and for an `#error` that counts.
-    """
+    """Read a program and the files that it includes with quotes. `read` gives a file's text. Raises CkwatchError for a
+    file that cannot be read and for an `#error` that counts."""
     reading = _Reading(read, folders, dict(macros))
     reading.file(path)
     text = "".join(reading.texts)

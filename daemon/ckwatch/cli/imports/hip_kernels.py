@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ckwatch.checks.device_code.declarations import parameter_list
 from ckwatch.cli.imports.device_variables import DeviceVariable, device_variables
 from ckwatch.cli.imports.macros import macros, uses
 from ckwatch.cli.imports.pointer_uses import Access, access
@@ -17,7 +18,6 @@ from ckwatch.cli.imports.source_text import elements, line_of, namespaces, one_l
 from ckwatch.headers.masked_text import closing, masked, split_list
 
 _GLOBAL = re.compile(r"\b__global__\b")
-_WORD_OR_OPENING = re.compile(r"[A-Za-z_]\w*|[({;<]")
 _QUALIFIERS = re.compile(r"\b(?:volatile|register|__restrict__|__restrict|restrict|RESTRICT|__grid_constant__)\b")
 _TYPE_WORDS = frozenset(
     ("int", "long", "short", "char", "unsigned", "float", "double", "bool", "half", "int64_t", "int32_t")
@@ -102,10 +102,10 @@ def hip_kernels(text: str) -> list[HipKernel]:
 
 def _kernel(text: str, code: str, start: int) -> HipKernel | None:
     """The kernel whose `__global__` is at `start`; None where it is only declared, or no function."""
-    opening = _parameter_list(code, start)
+    opening = parameter_list(code, start)
     if opening is None:
         return None
-    name, at = opening
+    name, at = opening[0][0], opening[1]
     end = closing(code, at)
     body = re.compile(r"\s*(?:noexcept\s*)?\{").match(code, end + 1) if end > 0 else None
     if body is None:
@@ -130,34 +130,6 @@ def _kernel(text: str, code: str, start: int) -> HipKernel | None:
         body=inside,
         body_line=line_of(code, body.end()),
     )
-
-
-def _parameter_list(code: str, start: int) -> tuple[str, int] | None:
-    """The name of the function declared at `start`, and where its parameters open."""
-    at, word = start, ""
-    while (found := _WORD_OR_OPENING.search(code, at)) is not None:
-        text = found[0]
-        if text in "{;":
-            return None
-        if text == "<":
-            at, word = closing(code, found.start()) + 1, ""
-            if not at:
-                return None
-        elif text == "(":
-            end = closing(code, found.start())
-            if end < 0:
-                return None
-            if (
-                word
-                and not word.startswith("__")
-                and not re.match(r"\s*\(", code[end + 1 : end + 20])
-                and not re.match(r"\s*(?:static\b|void\b|__global__\b|__)", code[end + 1 : end + 30])
-            ):
-                return word, found.start()
-            at, word = end + 1, ""
-        else:
-            at, word = found.end(), text
-    return None
 
 
 def _beginning(code: str, start: int) -> int:

@@ -63,10 +63,8 @@ def template_strings(source: str) -> list[TemplateString]:
 
 
 def chosen_string(strings: Sequence[TemplateString], name: str | None) -> TemplateString:
-    """The string called `name`, qualified or not; without a name the only one that defines a kernel.
-
-    Raises TemplateStringError where that is none, or several.
-    """
+    """The string called `name`, qualified or not; without a name the only one that defines a kernel. Raises
+    TemplateStringError where that is none, or several."""
     if name is not None:
         named = [one for one in strings if one.name == name or one.name.endswith(f".{name}")]
         if not named:

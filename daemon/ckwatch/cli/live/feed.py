@@ -85,10 +85,8 @@ class WatchFeed:
                 await _end_of(process)
 
     async def settle(self, board: Board) -> None:
-        """Ask for the units that are to be built, once it is known which these are.
-
-        Raises CkwatchError for a word that means none, unless mistakes in the files that define units may be why.
-        """
+        """Ask for the units that are to be built, once it is known which these are. Raises CkwatchError for a word that
+        means none, unless mistakes in the files that define units may be why."""
         if board.workspace is None or not board.workspace.loaded or self._meant.everything:
             return
         if not self._checked:

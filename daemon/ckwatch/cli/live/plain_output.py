@@ -29,10 +29,8 @@ if TYPE_CHECKING:  # the wire types load pydantic
 
 
 async def write(text: str) -> None:
-    """Write all of it, whenever the reader takes it.
-
-    Raises BrokenPipeError when there is no reader any more, and CkwatchError for a disk that is full.
-    """
+    """Write all of it, whenever the reader takes it. Raises BrokenPipeError when there is no reader any more, and
+    CkwatchError for a disk that is full."""
     if text:
         await to_thread.run_sync(_write_all, text.encode(sys.stdout.encoding, "replace"), abandon_on_cancel=True)
 

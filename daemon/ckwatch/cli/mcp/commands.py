@@ -48,10 +48,8 @@ class Ran:
 async def run_command(
     client: Client, name: str, options: Sequence[str], words: Sequence[str], heard: Callable[[Line], None]
 ) -> Ran:
-    """Run `ckwatch NAME OPTIONS --json -- WORDS` as `client` sees the workspace; `heard` gets each line at once.
-
-    Raises CkwatchError, also for words that are none of the command's.
-    """
+    """Run `ckwatch NAME OPTIONS --json -- WORDS` as `client` sees the workspace; `heard` gets each line at once. Raises
+    CkwatchError, also for words that are none of the command's."""
     lines: list[Line] = []
 
     def write(line: str) -> None:

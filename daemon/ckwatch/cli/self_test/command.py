@@ -179,10 +179,8 @@ def chosen_device(found: Devices, wanted: str) -> DeviceFacts:
 
 
 def _settings(options: argparse.Namespace) -> tuple[BenchSection, Path]:
-    """`[bench]` of the workspace and its folder; outside of a workspace the defaults, and this folder.
-
-    Raises CkwatchError where `-C` names no workspace, UntrustedError.
-    """
+    """`[bench]` of the workspace and its folder; outside of a workspace the defaults, and this folder. Raises
+    CkwatchError where `-C` names no workspace, UntrustedError."""
     root = workspace_if_any(options)
     if root is None:
         return BenchSection(), working_folder()

@@ -8,7 +8,6 @@ kernel file whose kernel is declared alike have the same reason: one of them is 
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -136,18 +135,16 @@ class AdviceFinder:
     _looked_into: dict[tuple[str, ...], UnitKey] = field(default_factory=dict, init=False)
 
     async def advise(self, effect: Advise) -> AdviseFinished:
-        """Advice on a unit's artifact; None where its text or the compiler is not there any more.
-
-        Raises CkwatchError when the host cannot, LostArtifactError when the store lost the artifact.
-        """
+        """Advice on a unit's artifact; None where its text or the compiler is not there any more. Raises CkwatchError
+        when the host cannot, LostArtifactError when the store lost the artifact."""
         unit = self._state.find(effect.work.key)
         compiler = self._tools.compiler
         if unit is None or compiler is None or language_of(effect.unit.kernel.template) is not Language.HIP:
-            return AdviseFinished(effect.work, None, at=time.time())
+            return AdviseFinished(effect.work, None)
         generation = unit.input.generation
         subject = await self._subject(unit, effect.result, compiler, awaited=effect.awaited)
         if subject is None:
-            return AdviseFinished(effect.work, None, at=time.time())
+            return AdviseFinished(effect.work, None)
         found = [one for source in subject.kernels for one in _lds_diagnostics(subject, source)]
         found += await self._scratch(subject, unit, compiler, awaited=effect.awaited)
         spilled = [
@@ -157,7 +154,7 @@ class AdviceFinder:
         ]
         found += await self._spills(subject, spilled, compiler)
         advice = ArtifactAdvice(effect.result.artifact, effect.work.key, generation, tuple(found))
-        return AdviseFinished(effect.work, advice, at=time.time())
+        return AdviseFinished(effect.work, advice)
 
     async def _subject(
         self, unit: UnitState, result: CompileFacts, compiler: CompilerWithStore, *, awaited: bool

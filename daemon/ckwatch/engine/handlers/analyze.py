@@ -76,10 +76,8 @@ class ReportCache:
         return "" if toolchain is None else toolchain.identity
 
     async def report(self, artifact: str, path: Path, arch: str, unit: Unit | None = None) -> CodeObjectReport:
-        """The report of the code object at `path`, with the kernels of `unit` first.
-
-        Raises CkwatchError without tools that could read it, LostArtifactError when it is not what was stored.
-        """
+        """The report of the code object at `path`, with the kernels of `unit` first. Raises CkwatchError without tools
+        that could read it, LostArtifactError when it is not what was stored."""
         async with self._turn:
             known = await self.kept_report(artifact)
             if known is not None:
@@ -158,10 +156,8 @@ class _WatchedLauncher:
 
 @cache
 def code_version() -> int:
-    """A number for what the code does that makes reports and figures. What other code made is not shown.
-
-    Blocks, call from a worker thread.
-    """
+    """A number for what the code does that makes reports and figures. What other code made is not shown. Blocks, call
+    from a worker thread."""
     return int(version_of(REPORTING_MODULES, (Path(__file__),))[:12], 16)
 
 
@@ -182,10 +178,8 @@ class ArtifactAnalyzer:
         self._history = history
 
     async def analyze(self, effect: Analyze) -> AnalyzeFinished:
-        """The figures of a unit's artifact; none when no report is kept or can be made.
-
-        Raises CkwatchError without tools.
-        """
+        """The figures of a unit's artifact; none when no report is kept or can be made. Raises CkwatchError without
+        tools."""
         result = effect.result
         if effect.depth is AnalysisDepth.KEPT:
             report = await self.reports.kept_report(result.artifact)
@@ -193,12 +187,12 @@ class ArtifactAnalyzer:
             path = Path(result.products[ProductKind.CODE_OBJECT.value])
             report = await self.reports.report(result.artifact, path, effect.unit.arch, effect.unit)
         if report is None:
-            return AnalyzeFinished(effect.work, None, at=time.time())
+            return AnalyzeFinished(effect.work, None)
         earlier = await self.earlier(effect.unit.id, result.artifact, effect.unit.arch, effect.previous_artifact)
         figures = await to_thread.run_sync(figures_of, result.artifact, report, earlier)
         if figures is not None and effect.work.key.scope == MAIN and self.reports.is_kept(result.artifact):
             await self._record(effect.unit.id, figures)
-        return AnalyzeFinished(effect.work, figures, at=time.time())
+        return AnalyzeFinished(effect.work, figures)
 
     async def earlier(self, unit: str, artifact: str, arch: str, before: str = "") -> EarlierReports:
         """Return the artifacts to compare with. `before` counts when the history knows no previous one."""

@@ -78,19 +78,19 @@ class CompileHandler:
         """Look up the unit in the store; nothing when the unit's text changed meanwhile."""
         unit = await self._prepared(effect)
         if unit is None:
-            return events.LookUpFinished(effect.work, None, at=time.time())
+            return events.LookUpFinished(effect.work, None)
         facts = await unit.compiler.builder.find_and(unit.request, unit.take, self._snapshot.of(unit.compiler))
         found = facts is not None and facts.outcome is Outcome.BUILT
         if found:
             self._renders.note_worked(effect.unit)
         self._background_pch.note(unit.request, effect.unit.id, self._tools.ladder_of, built=found, compiled=False)
-        return events.LookUpFinished(effect.work, facts, at=time.time())
+        return events.LookUpFinished(effect.work, facts)
 
     async def check(self, effect: Check) -> events.CheckFinished:
         """The errors of the host pass. Raises CkwatchError when the host cannot run it."""
         unit = await self._prepared(effect)
         if unit is None:
-            return events.CheckFinished(effect.work, at=time.time())  # `compile` comes next and reports it
+            return events.CheckFinished(effect.work)  # `compile` comes next and reports it
         async with reporting_for(effect, unit.place, self._post) as lines:
             result = await unit.compiler.builder.check(
                 unit.request,
@@ -99,9 +99,9 @@ class CompileHandler:
                 ),
             )
         if result is None or result.ok or result.transient:
-            return events.CheckFinished(effect.work, at=time.time())
+            return events.CheckFinished(effect.work)
         found = await to_thread.run_sync(unit.place, result.log, limiter=self._threads)
-        return events.CheckFinished(effect.work, found, at=time.time())
+        return events.CheckFinished(effect.work, found)
 
     async def compile(self, effect: Compile) -> events.CompileFinished | events.FarmFailed:
         """Compile a unit, here or on the farm, or take what the store has by now. Raises CkwatchError when the host
@@ -114,13 +114,13 @@ class CompileHandler:
             return await self._compile(effect)
         except FarmError as error:
             log.info("%s is compiled here: %s", effect.unit.id, error)
-            return events.FarmFailed(effect.work, error.message, at=time.time())
+            return events.FarmFailed(effect.work, error.message)
 
     async def _compile(self, effect: Compile) -> events.CompileFinished:
         unit = await self._prepared(effect)
         if unit is None:
             facts = events.CompileFacts(Outcome.FAULTED, effect.work.tokens, finished_at=time.time())
-            return events.CompileFinished(effect.work, facts, at=time.time())
+            return events.CompileFinished(effect.work, facts)
         slow = SlowCompile(unit.request, effect.unit.instance.span, effect.usual_s)
         async with reporting_for(effect, unit.place, self._post) as lines:
             on_farm = partial(self._farm.compile, unit=effect.unit.id, waiting=effect.waiting, force=effect.force)
@@ -138,12 +138,12 @@ class CompileHandler:
         disk_full = result.message if result.fault is CompileFault.NO_SPACE else None
         if disk_full != self._disk_full:
             self._disk_full = disk_full
-            self._post(events.WarningChanged("store", disk_full, at=time.time()))
+            self._post(events.WarningChanged("store", disk_full))
         stored = progress.stored
         facts = stored if stored is not None else await to_thread.run_sync(unit.take, result, limiter=self._threads)
         if facts.outcome is Outcome.BUILT:
             self._renders.note_worked(effect.unit)
-        return events.CompileFinished(effect.work, facts, at=time.time())
+        return events.CompileFinished(effect.work, facts)
 
 
 @dataclass(slots=True)
@@ -170,18 +170,18 @@ class _Progress:
             case build_events.BuildStored(outcome):
                 self.stored = self.stored or self.take(outcome)
             case build_events.CompilerStarting():
-                self.post(events.CompileStarted(self.work, at=time.time()))
+                self.post(events.CompileStarted(self.work))
             case build_events.OnePassLeft():
-                self.post(events.PassFinished(self.work, at=time.time()))
+                self.post(events.PassFinished(self.work))
             case build_events.CompilersEnded():
-                self.post(events.CompilerEnded(self.work, at=time.time()))
+                self.post(events.CompilerEnded(self.work))
             case _:
                 assert_never(event)
 
     def _waits(self, what: str) -> None:
         if what != self._waits_for:
             self._waits_for = what
-            self.post(events.CompileWaits(self.work, what, at=time.time()))
+            self.post(events.CompileWaits(self.work, what))
 
     def _used(self, stage: str, seconds: float) -> None:
         now = time.monotonic()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 
@@ -84,7 +83,7 @@ class LiveDiagnostics:
 @asynccontextmanager
 async def reporting_for(effect: Check | Compile, place: PlaceLog, post: PostEvent) -> AsyncIterator[LiveDiagnostics]:
     """Post what the effect's compiler prints, as diagnostics, while the body runs."""
-    live = LiveDiagnostics(place, lambda found: post(CompilerOutput(effect.work, found, at=time.time())))
+    live = LiveDiagnostics(place, lambda found: post(CompilerOutput(effect.work, found)))
     async with live.reporting():
         yield live
 

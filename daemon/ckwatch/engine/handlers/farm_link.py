@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -195,10 +194,10 @@ class FarmLink:
     def _tell(self, slots: int, warning: str | None) -> None:
         if slots != self._slots:
             self._slots = slots
-            self._post(FarmChanged(slots, at=time.time()))
+            self._post(FarmChanged(slots))
         if warning != self._warning:
             self._warning = warning
-            self._post(WarningChanged(TOPIC, warning, at=time.time()))
+            self._post(WarningChanged(TOPIC, warning))
 
     async def _leave(self) -> None:
         connection, self.connection, self._address = self.connection, None, ""

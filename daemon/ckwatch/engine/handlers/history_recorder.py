@@ -76,7 +76,7 @@ class HistoryRecorder:
 
     async def record(self, effect: Record) -> RecordFinished:
         """Write new results."""
-        return RecordFinished(effect.work, await self._write(effect, effect.units), at=time.time())
+        return RecordFinished(effect.work, await self._write(effect, effect.units))
 
     async def _write(self, effect: Record, settled: Collection[str]) -> str | None:
         """Write what is new, and the results of units that have just `settled`; what is wrong with the history, if

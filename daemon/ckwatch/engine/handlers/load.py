@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -63,9 +62,9 @@ class ViewLoader:
 
     async def _finished(self, effect: Load, read: partial[LoadedWorkspace]) -> LoadFinished:
         try:
-            return LoadFinished(effect.work, await to_thread.run_sync(read, limiter=self._threads), at=time.time())
+            return LoadFinished(effect.work, await to_thread.run_sync(read, limiter=self._threads))
         except CkwatchError as error:
-            return LoadFinished(effect.work, None, str(error), at=time.time())
+            return LoadFinished(effect.work, None, str(error))
 
     async def wait_for_urgent(self) -> None:
         """Return when no urgent load runs, or the wait takes too long: beside renders a load is three times slower."""

@@ -127,9 +127,7 @@ def benchmark_key(
     products: Mapping[str, str], load: LoadProduct, problem: KernelProblem, device: DeviceFacts, settings: BenchSection
 ) -> str:
     """Equal where the same code was measured on the same problem, device and driver, in the same way; for a thread.
-
-    Raises as `measured_code`.
-    """
+    Raises as `measured_code`."""
     code = measured_code(products, load)
     machine = [device.machine] if device.machine else [*settings.launcher] or [socket.gethostname()]
     place = (device.identity, device.description, device.arch, device.driver, device.runtime)
@@ -203,10 +201,8 @@ class DeviceFarm(Protocol):
         time_limit_s: float,
         on_message: OnMessage | None,
     ) -> BenchmarkReport | BenchmarkFailure:
-        """As `ckwatch.bench.worker_session.measure`, by a worker of the device's machine.
-
-        Raises CkwatchError where the machine cannot, or is gone.
-        """
+        """As `ckwatch.bench.worker_session.measure`, by a worker of the device's machine. Raises CkwatchError where the
+        machine cannot, or is gone."""
         ...
 
 
@@ -307,19 +303,17 @@ class MeasureRunner:
             return found
 
     async def measure(self, effect: Measure) -> MeasureFinished:
-        """A timing, from the history where it has one.
-
-        Raises CkwatchError when the host cannot, LostArtifactError when the store lost the artifact.
-        """
+        """A timing, from the history where it has one. Raises CkwatchError when the host cannot, LostArtifactError when
+        the store lost the artifact."""
         unit, settings = effect.unit, self.settings
         try:
             shape = find_shape(unit.kernel, effect.shape)
         except CkwatchError:
-            return MeasureFinished(effect.work, None, f"shape '{effect.shape}' is gone", at=time.time())
+            return MeasureFinished(effect.work, None, f"shape '{effect.shape}' is gone")
         chosen = await self._device_for(effect)
         if isinstance(chosen, str):
             failed = "" if effect.place is None else effect.place.key
-            return MeasureFinished(effect.work, None, chosen, failed, at=time.time())
+            return MeasureFinished(effect.work, None, chosen, failed)
         device, has_others = chosen
         if has_others:
             settings = settings.model_copy(update={"lease_wait_s": min(settings.lease_wait_s, OTHERS_WAIT_S)})
@@ -364,11 +358,11 @@ class MeasureRunner:
             record = replace(record, failure=outcome if outcome.device is not None else replace(outcome, device=device))
         elif outcome.mistake is not None:
             mistake = replace(outcome.mistake, problem=shape.name)
-            return MeasureFinished(effect.work, None, outcome.message, mistake=mistake, at=time.time())
+            return MeasureFinished(effect.work, None, outcome.message, mistake=mistake)
         else:
             if not device.machine:
                 self._found = None  # the devices may have changed
-            return MeasureFinished(effect.work, None, _sentence(outcome), device.key, at=time.time())
+            return MeasureFinished(effect.work, None, _sentence(outcome), device.key)
         return await self._finished(effect, shape, await self._kept(record), time.monotonic() - began)
 
     async def _device_for(self, effect: Measure) -> tuple[DeviceFacts, bool] | str:
@@ -556,7 +550,7 @@ class MeasureRunner:
         raced = record.report is not None and record.report.raced
         device = "" if record.device is None else record.device.key
         timing = ShapeTiming(shape.name, effect.result.artifact, tuple(rows), diagnostics, seconds, raced, device)
-        return MeasureFinished(effect.work, timing, at=time.time())
+        return MeasureFinished(effect.work, timing)
 
     async def _interleaved(self, effect: Measure, record: TimingRecord, other: TimingRecord) -> BenchmarkReport | None:
         """Both artifacts in turns, ours first; None when the other has gone, or it did not work."""
@@ -591,10 +585,8 @@ class MeasureRunner:
         ragged: tuple[KernelProblem, ...] = (),
     ) -> BenchmarkReport | BenchmarkFailure:
         """Measure artifacts in turns, each its contestant's name, its function and its shared object; they are verified
-        in this order. Nothing is kept in the history.
-
-        Raises CkwatchError, LostArtifactError when the store lost one.
-        """
+        in this order. Nothing is kept in the history. Raises CkwatchError, LostArtifactError when the store lost
+        one."""
         contents = [await to_thread.run_sync(self._tools.load_product, path) for _, _, path in artifacts]
         contestants = tuple(
             Contestant(name=name, artifact=at, symbol=symbol) for at, (name, symbol, _) in enumerate(artifacts)

@@ -7,7 +7,6 @@ whole compile came to, that is taken instead.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -72,7 +71,7 @@ class OtherToolchains:
         )
         depends_on = None if work.key.scope != MAIN else _read_by(made)
         facts = CheckWithFacts(made.outcome, made.errors, result=made.result, depends_on=depends_on)
-        return CheckWithFinished(work, facts, at=time.time())
+        return CheckWithFinished(work, facts)
 
     async def compiler(self, scope: str, name: str) -> CompilerWithStore:
         """The compiler of a toolchain by its name or folder. Raises ToolchainError."""

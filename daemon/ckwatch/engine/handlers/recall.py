@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -61,7 +60,7 @@ class RecallHandler:
                 await anyio.lowlevel.checkpoint()
             self._renders.note_passed(one.unit)
             self._renders.note_worked(one.unit)
-        return RecallFinished(effect.work, found, at=time.time())
+        return RecallFinished(effect.work, found)
 
     def _recall(self, effect: Recall) -> dict[str, RecalledUnit]:
         stored, results = self._tools.store, self._recorder.results

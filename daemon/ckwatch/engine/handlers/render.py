@@ -7,7 +7,6 @@ units that have read the same.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from functools import partial
@@ -148,7 +147,7 @@ class RenderHandler:
             "" if text is None else await self._lacking(workspace, effect.unit, text),
             frozenset(map(intern, outcome.headers)) if outcome.headers else NOTHING,
         )
-        return RenderFinished(effect.work, facts, at=time.time())
+        return RenderFinished(effect.work, facts)
 
     def note_passed(self, unit: Unit) -> None:
         """The unit has no error with the parameters that it has now."""

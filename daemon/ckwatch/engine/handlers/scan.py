@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
@@ -32,10 +31,10 @@ class ScanHandler:
         known, disputed = self._state.graph.known_digests()
         store = self._tools.store
         if store is None:
-            return ScanFinished(effect.work, {}, at=time.time())
+            return ScanFinished(effect.work, {})
         self._snapshot.reset()
         compare = partial(changed_digests, known, disputed, store.contents.digests)
-        return ScanFinished(effect.work, await to_thread.run_sync(compare, limiter=self._threads), at=time.time())
+        return ScanFinished(effect.work, await to_thread.run_sync(compare, limiter=self._threads))
 
 
 def changed_digests(

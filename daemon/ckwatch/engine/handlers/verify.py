@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -145,13 +144,11 @@ class VerifyRunner:
         return self._view_loader.workspace(MAIN).settings.verify
 
     async def verify(self, effect: Verify) -> VerifyFinished:
-        """A verification; one that was executed just now still without the places of its findings.
-
-        Raises CkwatchError when the host cannot, LostArtifactError when the store lost the artifact.
-        """
+        """A verification; one that was executed just now still without the places of its findings. Raises CkwatchError
+        when the host cannot, LostArtifactError when the store lost the artifact."""
         problem = why_not_emulated(effect.unit)
         if problem:
-            return VerifyFinished(effect.work, None, problem, at=time.time())
+            return VerifyFinished(effect.work, None, problem)
         if effect.known is not None:
             return await self._placed(effect, effect.known)
         found, is_new = await self.verification_of(
@@ -165,10 +162,8 @@ class VerifyRunner:
         self, unit: Unit, result: CompileFacts, *, checked: bool, awaited: bool, force: bool = False
     ) -> tuple[Verification, bool]:
         """Return the verification of an artifact without the places of its findings, the kept one unless `force`; True
-        if it was executed now. `awaited`: a thorough one, without making way for other programs.
-
-        Raises CkwatchError when the host cannot, LostArtifactError when the store lost the artifact.
-        """
+        if it was executed now. `awaited`: a thorough one, without making way for other programs. Raises CkwatchError
+        when the host cannot, LostArtifactError when the store lost the artifact."""
         depths = (THOROUGH,) if awaited else (VerificationDepth.ESSENTIAL, THOROUGH)
         limit = self.settings.instruction_limit
         plans = await to_thread.run_sync(_plans, unit, depths, checked, limit)
@@ -188,10 +183,8 @@ class VerifyRunner:
         self, unit: UnitState, result: CompileFacts, trials: Sequence[Trial], reference: Unit | None = None
     ) -> Verification:
         """Verify single problems, with the places of findings as far as they are known; the result is not kept.
-        `reference`: the unit whose operation it is compared by, itself without one.
-
-        Raises CkwatchError where no emulator executes the unit, or the host cannot.
-        """
+        `reference`: the unit whose operation it is compared by, itself without one. Raises CkwatchError where no
+        emulator executes the unit, or the host cannot."""
         problem = why_not_emulated(unit.unit)
         if problem:
             raise CkwatchError(problem)
@@ -206,10 +199,8 @@ class VerifyRunner:
 
     async def counted(self, unit: Unit, result: CompileFacts, shape: str | None) -> tuple[Trial, LaunchCounted]:
         """The counts of a launch on the shape, which are the same each time: known ones, those of the verification that
-        is at work, or else of a worker.
-
-        Raises CkwatchError as `verify_trials` and `profiled_trial`, and where the launch does not come to an end.
-        """
+        is at work, or else of a worker. Raises CkwatchError as `verify_trials` and `profiled_trial`, and where the
+        launch does not come to an end."""
         problem = why_not_emulated(unit)
         if problem:
             raise CkwatchError(problem)
@@ -284,7 +275,7 @@ class VerifyRunner:
 
     def _finished(self, effect: Verify, found: Verification, generation: int) -> VerifyFinished:
         result = ArtifactVerification(effect.result.artifact, found, effect.work.key, generation, effect.unit.kernel)
-        return VerifyFinished(effect.work, result, at=time.time())
+        return VerifyFinished(effect.work, result)
 
     async def _placed(self, effect: Verify, found: Verification) -> VerifyFinished:
         """The same with the lines of its findings, as far as they are known."""

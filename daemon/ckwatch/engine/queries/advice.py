@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -27,7 +26,7 @@ class AdviceQuery:
         await self._lookup.loaded()
         names = await self._lookup.names(scope, patterns)
         number = next(self._numbers)
-        await self._loop.post(AdviceRequested(number, tuple(names), scope, at=time.time()))
+        await self._loop.post(AdviceRequested(number, tuple(names), scope))
         pending = dict.fromkeys(names)
         while pending:
             seq = feed.seq

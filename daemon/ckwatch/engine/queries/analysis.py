@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -130,7 +129,7 @@ class AnalysisQueries:
         assert result is not None  # noqa: S101  # `report` has checked
         before = "" if unit.figures.latest is None else unit.figures.latest.artifact
         earlier = await self._analyzer.earlier(unit.key.unit, result.artifact, unit.unit.arch, before)
-        await self._loop.post(AnalyzeRequested(unit.key.scope, (unit.key.unit,), at=time.time()))
+        await self._loop.post(AnalyzeRequested(unit.key.scope, (unit.key.unit,)))
         limits = limits_of(report.arch)
         fresh = unit.built is result
         shapes = (

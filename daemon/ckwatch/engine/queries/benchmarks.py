@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +21,7 @@ from ckwatch.bench.job import Race
 from ckwatch.bench.probes.processor_roof import processor_roof
 from ckwatch.bench.report import BenchmarkFailure
 from ckwatch.compile.store.artifacts import default_folder
-from ckwatch.core.events import MAIN, AnalyzeRequested, MeasureDropped, MeasureRequested, WarningChanged
+from ckwatch.core.events import MAIN, AnalyzeRequested, MeasureRequested, WarningChanged, WorkKind
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
@@ -40,7 +40,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Outcome, Unit
 from ckwatch.model.roofline import CacheState, ProcessorRoof
 from ckwatch.model.timings import CacheName, Timing
-from ckwatch.model.unit_patterns import select_units, unknown_kernel
+from ckwatch.model.unit_patterns import unknown_kernel
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, TimingDetail
 from ckwatch.workspace.shapes import find_shape, find_shapes
 
@@ -50,7 +50,7 @@ class _FollowedBenchmark(FollowedRequest[BenchLine]):
     """`shapes`: their names by kernels, None for all; `left`: by unit, the shapes that are not reported yet; `known`:
     the measurements that there were before."""
 
-    shapes: Mapping[str, Sequence[str]] | None
+    shapes: Mapping[str, Iterable[str]] | None
     device: str | None
     race: Race | None
     flush_instructions: bool
@@ -61,12 +61,12 @@ class _FollowedBenchmark(FollowedRequest[BenchLine]):
 class FollowedBenchmarks(FollowedWork[_FollowedBenchmark]):
     """The benchmarks that are followed now."""
 
-    dropped = MeasureDropped
+    kind = WorkKind.MEASURE
 
     def __init__(self, loop: EngineLoop, builds: FollowedBuilds, measure: MeasureRunner) -> None:
         super().__init__(loop, builds)
         measure.on_stage = self._stage
-        measure.on_warning = lambda text: loop.post_soon(WarningChanged("device", text, at=time.time()))
+        measure.on_warning = lambda text: loop.post_soon(WarningChanged("device", text))
 
     @asynccontextmanager
     async def bench(
@@ -80,38 +80,19 @@ class FollowedBenchmarks(FollowedWork[_FollowedBenchmark]):
         flush_instructions: bool = False,
         client: str | None = None,
     ) -> AsyncIterator[AsyncIterator[BenchLine]]:
-        """The lines of a benchmark; leaving the context before `done` cancels what nothing else wants.
-
-        Raises UnknownUnitError when a pattern means no unit, CkwatchError when a shape is one of no unit.
-        """
+        """The lines of a benchmark; leaving the context before `done` cancels what nothing else wants. Raises
+        UnknownUnitError when a pattern means no unit, CkwatchError when a shape is one of no unit."""
         scope = client or MAIN
         async with self._builds.build(client, patterns, force=False, check_only=False) as lines:
-            wanted = self._shapes_asked(scope, patterns, shapes)
+            units = [seen.unit for seen in self._loop.state.meant(scope, patterns)]
+            wanted = None if shapes is None else find_shapes((unit.kernel for unit in units), shapes)
             one = _FollowedBenchmark(
                 scope=scope, force=force, done=BenchLine(event="done"), shapes=wanted, device=device, race=race,
                 flush_instructions=flush_instructions,
             )  # fmt: skip
-            start = BenchLine(event="start", shapes=self._shape_count(scope, patterns, wanted))
+            start = BenchLine(event="start", shapes=sum(len(shapes_of(unit, wanted)) for unit in units))
             async with self._following(one, lines, start) as found:
                 yield found
-
-    def _shapes_asked(
-        self, scope: str, patterns: Sequence[str] | None, shapes: Sequence[str] | None
-    ) -> Mapping[str, Sequence[str]] | None:
-        """The names of the shapes that are asked for, by kernels; None for all. Raises CkwatchError."""
-        if shapes is None:
-            return None
-        members = self._loop.state.members(scope)
-        names, _ = select_units(members, None if patterns is None else tuple(patterns))
-        found = find_shapes((members[name].kernel for name in names), shapes)
-        return {kernel: tuple(own) for kernel, own in found.items()}
-
-    def _shape_count(
-        self, scope: str, patterns: Sequence[str] | None, shapes: Mapping[str, Sequence[str]] | None
-    ) -> int:
-        members = self._loop.state.members(scope)
-        names, _ = select_units(members, None if patterns is None else tuple(patterns))
-        return sum(len(shapes_of(members[name], shapes)) for name in names)
 
     async def _built(self, benchmark: _FollowedBenchmark, name: str, problem: str | None) -> None:
         unit = self._loop.state.seen(benchmark.scope, name)
@@ -134,7 +115,7 @@ class FollowedBenchmarks(FollowedWork[_FollowedBenchmark]):
         benchmark.left[name] = wanted
         what = (number, (name,), tuple(wanted), benchmark.force, benchmark.device, benchmark.race, benchmark.scope)
         flush = benchmark.flush_instructions
-        await self._loop.post(MeasureRequested(*what, flush_instructions=flush, at=time.time()))
+        await self._loop.post(MeasureRequested(*what, flush_instructions=flush))
 
     def _report_done(self, benchmark: _FollowedBenchmark, name: str, number: int) -> None:
         if self._loop.state.measure_requests < number:
@@ -167,7 +148,7 @@ class FollowedBenchmarks(FollowedWork[_FollowedBenchmark]):
             benchmark.report(BenchLine(event="stage", unit=unit, shape=shape, text=stage))
 
 
-def shapes_of(unit: Unit, wanted: Mapping[str, Sequence[str]] | None) -> dict[str, None]:
+def shapes_of(unit: Unit, wanted: Mapping[str, Iterable[str]] | None) -> dict[str, None]:
     """The names of the unit's shapes, of those that are `wanted` of its kernel; None for all. An ordered set."""
     if wanted is not None:
         return dict.fromkeys(wanted.get(unit.kernel.name, ()))
@@ -272,10 +253,8 @@ class BenchmarkQueries:
         return await to_thread.run_sync(record_details_to_wire, record, present)
 
     async def best(self, kernel: str, shape: str | None, cache: CacheName | None = None) -> list[RankedTiming]:
-        """A kernel's instances by time with this cache, by default cold where the workspace times so.
-
-        Raises UnknownUnitError for an unknown kernel, CkwatchError for a shape.
-        """
+        """A kernel's instances by time with this cache, by default cold where the workspace times so. Raises
+        UnknownUnitError for an unknown kernel, CkwatchError for a shape."""
         kernels = {one.kernel.name: one for one in self._state.main.kernels.values()}
         known = kernels.get(kernel)
         if known is None:
@@ -290,10 +269,8 @@ class BenchmarkQueries:
         return await to_thread.run_sync(rank_units, records, present, refused, chosen, self._timings().baseline)
 
     async def compare(self, unit: str, against: str, shape: str | None) -> list[Compared]:
-        """A unit's timings against another unit's, `previous`, `library`, `baseline` or `baseline:NAME`.
-
-        Raises UnknownUnitError, and CkwatchError where there is nothing to compare.
-        """
+        """A unit's timings against another unit's, `previous`, `library`, `baseline` or `baseline:NAME`. Raises
+        UnknownUnitError, and CkwatchError where there is nothing to compare."""
         ours = await self._one(unit)
         others = against.partition(":")[0] in NOT_UNITS
         theirs = against if others else await self._one(against)
@@ -322,8 +299,7 @@ class BenchmarkQueries:
 
     async def baselines(self) -> list[Baseline]:
         """All baselines, the one that was set last first."""
-        found = await to_thread.run_sync(self._timings().baselines)
-        return [Baseline(name=one.name, set_at=one.set_at, units=one.units, timings=one.timings) for one in found]
+        return await to_thread.run_sync(self._timings().baselines)
 
     async def remove_baseline(self, name: str) -> int:
         """Remove a baseline; the number of its units. Raises CkwatchError when there is none of this name."""
@@ -338,7 +314,7 @@ class BenchmarkQueries:
         """Compare the figures of these units with their new baseline."""
         for first in range(0, len(units), UNITS_AT_ONCE):
             some = tuple(units[first : first + UNITS_AT_ONCE])
-            await self._loop.post(AnalyzeRequested(MAIN, some, again=True, at=time.time()))
+            await self._loop.post(AnalyzeRequested(MAIN, some, again=True))
 
     def _timings(self) -> Timings:
         timings = self._history.timings

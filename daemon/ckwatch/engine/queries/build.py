@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,13 +20,11 @@ from ckwatch.core.events import (
     ArtifactsLost,
     BuildRequested,
     CancelRequested,
-    CheckWithDropped,
     CompileFacts,
-    MeasureDropped,
     RequestDropped,
-    VerifyDropped,
+    WorkDropped,
+    WorkKind,
 )
-from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.compile_facts import ArtifactFiles
 from ckwatch.engine.handlers.derived_files import store_keys
@@ -93,7 +90,7 @@ class FollowedBuilds:
         build = self._builds[name] = _FollowedBuild(scope, check_only, send)
         asked = None if patterns is None else tuple(patterns)
         try:
-            await self._loop.post(BuildRequested(name, scope, asked, force, check_only, finish, lines, at=time.time()))
+            await self._loop.post(BuildRequested(name, scope, asked, force, check_only, finish, lines))
             await build.resolved.wait()
             if build.unknown is not None:
                 raise await self._lookup.unknown(scope, build.unknown)
@@ -101,7 +98,7 @@ class FollowedBuilds:
         finally:
             if self._builds.pop(name, None) is not None:
                 with CancelScope(shield=True):
-                    await self._loop.post(RequestDropped(name, at=time.time()))
+                    await self._loop.post(RequestDropped(name))
             send.close()
             receive.close()
 
@@ -116,33 +113,27 @@ class FollowedBuilds:
         state = self._loop.state
         await self._lookup.loaded()
         names = await self._lookup.names(client or MAIN, patterns)
-        timed = [name for name in names if (unit := state.seen(client or MAIN, name)) and unit.timing.requested]
-        verified = [name for name in names if (unit := state.seen(client or MAIN, name)) and unit.verification.request]
-        checked = [name for name in names if (unit := state.seen(client or MAIN, name)) and unit.toolchains.requested]
+        seen = [unit for name in names if (unit := state.seen(client or MAIN, name))]
+        dropped = {
+            WorkKind.CHECK_WITH: [unit.key.unit for unit in seen if unit.toolchains.requested],
+            WorkKind.MEASURE: [unit.key.unit for unit in seen if unit.timing.requested],
+            WorkKind.VERIFY: [unit.key.unit for unit in seen if unit.verification.request],
+        }
         stopped: dict[str, None] = {}
         scopes = [client] if client else [MAIN, *(view.name for view in state.client_views)]
-        meant = {unit.key: unit.unit for scope in scopes for unit in self._meant(scope, patterns)}
+        meant = {unit.key: unit.unit for scope in scopes for unit in state.meant(scope, patterns)}
         for scope in scopes:
             here = self._in_work(scope, patterns)
             stopped |= dict.fromkeys(here)
             if here:
-                await self._loop.post(CancelRequested(scope, frozenset(here), at=time.time()))
-        if checked:
-            dropped = CheckWithDropped(tuple(checked), everything=True, scope=client or MAIN, at=time.time())
-            await self._loop.post(dropped)
-        if timed:
-            await self._loop.post(MeasureDropped(tuple(timed), everything=True, scope=client or MAIN, at=time.time()))
-        if verified:
-            await self._loop.post(VerifyDropped(tuple(verified), everything=True, scope=client or MAIN, at=time.time()))
+                await self._loop.post(CancelRequested(scope, frozenset(here)))
+        for kind, found in dropped.items():
+            if found:
+                await self._loop.post(WorkDropped(kind, tuple(found), everything=True, scope=client or MAIN))
         beside = self._side_work.cancel(meant.__contains__)
         if client is None:
             beside += self._background_pch.cancel({(unit.kernel.name, unit.arch) for unit in meant.values()})
-        return list(stopped | dict.fromkeys([*timed, *verified, *checked, *beside]))
-
-    def _meant(self, scope: str, patterns: Sequence[str] | None) -> list[UnitState]:
-        state = self._loop.state
-        names, _ = select_units(state.members(scope), None if patterns is None else tuple(patterns))
-        return [unit for name in names if (unit := state.seen(scope, name))]
+        return list(stopped | dict.fromkeys([*itertools.chain(*dropped.values()), *beside]))
 
     def _in_work(self, scope: str, patterns: Sequence[str] | None) -> list[str]:
         """The units of a view that are being worked on, wait for it, or are about to be asked for."""
@@ -153,21 +144,17 @@ class FollowedBuilds:
             if request.scope == scope and not request.check_only and request.awaits_asking:
                 unknown = request.pending is None
                 asked.update(select_units(members, request.patterns)[0] if unknown else request.not_yet_asked)
-        return [unit.key.unit for unit in self._meant(scope, patterns) if unit.key.unit in asked or not unit.settled]
+        return [unit.key.unit for unit in state.meant(scope, patterns) if unit.key.unit in asked or not unit.settled]
 
     async def _report_lost(self, scope: str, patterns: Sequence[str] | None) -> None:
         """Report the results that the store no longer has."""
-        state = self._loop.state
-        names, _ = select_units(state.members(scope), None if patterns is None else tuple(patterns))
-        results = [
-            unit.compile.result for name in names if (unit := state.seen(scope, name)) is not None and unit.settled
-        ]
+        results = [unit.compile.result for unit in self._loop.state.meant(scope, patterns) if unit.settled]
         found = [one for one in results if one is not None and isinstance(one.products, ArtifactFiles)]
         store = self._tools.store
         if found and store is not None:
             lost = await to_thread.run_sync(_lost_artifacts, found, store)
             if lost:
-                await self._loop.post(ArtifactsLost(lost, at=time.time()))
+                await self._loop.post(ArtifactsLost(lost))
 
     def _notified(self, notifications: Sequence[Notify]) -> None:
         """After each step: send its notifications, and the units of builds that have become known."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -107,10 +106,8 @@ class CppQueries:
             await anyio.sleep_forever()
 
     async def ask(self, request: CppRequest) -> CppAnswer:
-        """The answer; one that is not `ready` when the request's patience is over.
-
-        Raises UnknownUnitError, ToolchainError where there is no compiler or no clangd, and CkwatchError.
-        """
+        """The answer; one that is not `ready` when the request's patience is over. Raises UnknownUnitError,
+        ToolchainError where there is no compiler or no clangd, and CkwatchError."""
         asking = _Asking()
         with anyio.move_on_after(request.patience_s):
             return await self._answer(request, asking)
@@ -173,7 +170,7 @@ class CppQueries:
         return AskedSource(unit, source, supervisor, compiler, self._root, self._settings_folder / "cuda")
 
     def _warn(self, arch: str, text: str | None) -> None:
-        self._loop.post_soon(WarningChanged(f"clangd for {arch}", text, at=time.time()))
+        self._loop.post_soon(WarningChanged(f"clangd for {arch}", text))
 
     def _overlays(self, unit: UnitState) -> dict[str, str]:
         return dict(self._loop.state.views[unit.key.scope].overlays)

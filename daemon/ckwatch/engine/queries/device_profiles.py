@@ -71,11 +71,9 @@ class DeviceProfileQueries:
     _turn: anyio.Lock = field(default_factory=anyio.Lock, init=False)
 
     async def take(self, client: str | None, unit: str, device: str, shape: str | None) -> UnitDeviceProfile:
-        """Compile the unit with line tables, and launch it under the profiler of the device's vendor.
-
-        Raises CkwatchError for a unit that is not built, a device that is not there or that it does not run on, without
-        the profiler, and where that, the driver or the launch fails.
-        """
+        """Compile the unit with line tables, and launch it under the profiler of the device's vendor. Raises
+        CkwatchError for a unit that is not built, a device that is not there or that it does not run on, without the
+        profiler, and where that, the driver or the launch fails."""
         state, result = await self._built(client, unit)
         facts = await self._device(state, device)
         environment = module_environment()

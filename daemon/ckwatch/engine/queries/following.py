@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -14,7 +13,7 @@ import anyio
 from anyio import CancelScope
 from anyio.streams.memory import MemoryObjectSendStream
 
-from ckwatch.core.events import CheckWithDropped, MeasureDropped, VerifyDropped
+from ckwatch.core.events import WorkDropped, WorkKind
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.build import FollowedBuilds
 from ckwatch.model.errors import plain_errors
@@ -60,9 +59,9 @@ Request = TypeVar("Request", bound=FollowedRequest[Any])
 
 
 class FollowedWork(Generic[Request]):
-    """The requests of one kind that are followed now. `dropped` is posted for what is pending when one is left."""
+    """The requests for work of one kind that are followed now. What is pending is dropped when one is left."""
 
-    dropped: type[MeasureDropped | VerifyDropped | CheckWithDropped]
+    kind: WorkKind
 
     def __init__(self, loop: EngineLoop, builds: FollowedBuilds) -> None:
         self._loop = loop
@@ -105,7 +104,7 @@ class FollowedWork(Generic[Request]):
             receive.close()
             if one.pending:
                 with CancelScope(shield=True):
-                    await self._loop.post(self.dropped(tuple(one.pending), scope=one.scope, at=time.time()))
+                    await self._loop.post(WorkDropped(self.kind, tuple(one.pending), scope=one.scope))
 
     async def _watch(self, one: Request) -> None:
         """After each change, report what is done; until cancelled."""

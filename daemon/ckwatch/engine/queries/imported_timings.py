@@ -114,7 +114,7 @@ class ImportedTimingsQueries:
             raise CkwatchError(
                 f"no timings were imported from {path}", "`ckwatch import timings --list` lists the files"
             )
-        await self._loop.post(TimingsImported(at=time.time()))
+        await self._loop.post(TimingsImported())
 
     def _stored(self) -> ImportedTimings:
         stored = self._history.imported

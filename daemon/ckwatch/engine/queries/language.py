@@ -96,10 +96,8 @@ class LanguageQueries:
         values: Sequence[Any] | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> list[ParameterValue]:
-        """A parameter's values as the instance rules judge them: accepted ones first, then the nearest.
-
-        Raises UnknownUnitError.
-        """
+        """A parameter's values as the instance rules judge them: accepted ones first, then the nearest. Raises
+        UnknownUnitError."""
         await self._lookup.loaded()
         scope = client or MAIN
         name = self._lookup.id_of(scope, unit)

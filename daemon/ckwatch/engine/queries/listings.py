@@ -110,10 +110,8 @@ class LineCompiles:
         side_work: AbstractContextManager[object] | None = None,
     ) -> str:
         """Find out where the instructions of a kernel of `artifact` came from, whose text is `known.rendered`; why that
-        is not known, or "". With `compile_it` the device code is compiled when that has not been done.
-
-        Raises CkwatchError, and OSError or ValueError for an artifact that cannot be read.
-        """
+        is not known, or "". With `compile_it` the device code is compiled when that has not been done. Raises
+        CkwatchError, and OSError or ValueError for an artifact that cannot be read."""
         compiler, store = self._tools.compiler, self._tools.store
         toolchain = None if compiler is None else compiler.toolchain
         if compiler is None or store is None or toolchain is None or isinstance(toolchain, NvccToolchain):
@@ -250,10 +248,8 @@ class IsaListings:
 
     async def listing(self, unit: UnitState, name: str | None, *, lines: bool) -> Isa:
         """The listing of a kernel, by its name or symbol, the main one for None; with `lines` it may take a compile.
-
-        Raises CkwatchError for a unit without a code object, and for a kernel that is not in it. A note says why
-        there are no lines.
-        """
+        Raises CkwatchError for a unit without a code object, and for a kernel that is not in it. A note says why there
+        are no lines."""
         result, fresh = unit.compile.result, unit.built is not None  # may change while the report is made
         report = (await self._analyses.analysis(unit)).report
         compiler = self._tools.compiler

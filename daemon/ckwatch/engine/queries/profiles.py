@@ -63,11 +63,9 @@ class ProfileQueries:
     async def profile(
         self, client: str | None, unit: str, shape: str | None, *, lines: bool, against: str | None = None
     ) -> UnitProfile:
-        """The profile of a unit's present artifact.
-
-        Raises CkwatchError for a unit that is not built or not emulated, a shape that means none, a launch that cannot
-        be executed, and a baseline that it is not in; so for the unit `against`.
-        """
+        """The profile of a unit's present artifact. Raises CkwatchError for a unit that is not built or not emulated, a
+        shape that means none, a launch that cannot be executed, and a baseline that it is not in; so for the unit
+        `against`."""
         state = await self._lookup.one(client or MAIN, unit)
         result = state.built
         if result is None:

@@ -93,10 +93,8 @@ async def write_runner(
     limits: VerifySection,
 ) -> None:
     """Write the program to `target`. Its default sizes are those of the kernel file's first shape. Where its reference
-    is Python, its inputs and right outputs are written to the folder `data_folder(target)`.
-
-    Raises CkwatchError for an operation without a runner, or where `target` cannot be written, and LostArtifactError.
-    """
+    is Python, its inputs and right outputs are written to the folder `data_folder(target)`. Raises CkwatchError for an
+    operation without a runner, or where `target` cannot be written, and LostArtifactError."""
     outcome = (await renderers.render(runner_unit(unit, artifact.symbol))).outcome
     if outcome.rendered is None:
         raise TemplateError(outcome.diagnostics)
@@ -131,10 +129,8 @@ async def _write_data(unit: Unit, reference: PythonReference, symbol: str, folde
 
 
 def runner_unit(unit: Unit, symbol: str) -> Unit:
-    """Return the unit to render to the runner of `unit`, whose C function is `symbol`.
-
-    Raises CkwatchError where there is no runner.
-    """
+    """Return the unit to render to the runner of `unit`, whose C function is `symbol`. Raises CkwatchError where there
+    is no runner."""
     kernel = unit.kernel
     language = language_of(kernel.template)
     computation, reference = kernel.operation.computation, kernel.operation.reference

@@ -49,11 +49,9 @@ class TimeTraceQuery:
     _turn: anyio.Lock = field(default_factory=anyio.Lock, init=False)
 
     async def time_trace(self, client: str | None, unit: str, path: str | None) -> TimeTrace:
-        """Return the time of each pass, or why the unit does not compile. `path`: a file for the traces.
-
-        Raises UnknownUnitError, CkwatchError when `path` cannot be written or somebody cancels it, ToolchainError when
-        there is no compiler, or when it fails for a reason other than the kernel.
-        """
+        """Return the time of each pass, or why the unit does not compile. `path`: a file for the traces. Raises
+        UnknownUnitError, CkwatchError when `path` cannot be written or somebody cancels it, ToolchainError when there
+        is no compiler, or when it fails for a reason other than the kernel."""
         state = await self._lookup.one(client or MAIN, unit)
         with self._side_work.of(state.key):
             return await self._time_trace(state, path)
@@ -126,9 +124,7 @@ def _placed(
 @asynccontextmanager
 async def _partial_file(target: Path | None) -> AsyncIterator[Path | None]:
     """An empty file in the folder of `target`, removed afterwards; made before the compile to find out that it can be.
-
-    Raises CkwatchError.
-    """
+    Raises CkwatchError."""
     if target is None:
         yield None
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from anyio import to_thread
 
 from ckwatch.checks.other_toolchains import with_other_toolchains
-from ckwatch.core.events import MAIN, CheckWithDropped, CheckWithFacts, CheckWithRequested
+from ckwatch.core.events import MAIN, CheckWithFacts, CheckWithRequested, WorkKind
 from ckwatch.core.toolchain_schedule import has_other_toolchains
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.handlers.load import ViewLoader
@@ -36,7 +35,7 @@ class _FollowedToolchains(FollowedRequest[BuildLine]):
 class FollowedToolchainBuilds(FollowedWork[_FollowedToolchains]):
     """The requests with toolchains that are followed now; those without are builds as ever."""
 
-    dropped = CheckWithDropped
+    kind = WorkKind.CHECK_WITH
 
     def __init__(self, loop: EngineLoop, builds: FollowedBuilds, view_loader: ViewLoader) -> None:
         super().__init__(loop, builds)
@@ -54,10 +53,8 @@ class FollowedToolchainBuilds(FollowedWork[_FollowedToolchains]):
         toolchains: Sequence[str] | None = None,
         lines: bool = False,
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
-        """The lines of a build; with `toolchains` each unit is checked or built with these, too.
-
-        Raises UnknownUnitError for a pattern that means no unit, ToolchainError for a name that means no toolchain.
-        """
+        """The lines of a build; with `toolchains` each unit is checked or built with these, too. Raises
+        UnknownUnitError for a pattern that means no unit, ToolchainError for a name that means no toolchain."""
         names = await self._named(client or MAIN, toolchains) if toolchains else ()
         # What the workspace's own toolchain has built is found in the store, as that of any other.
         own = self._view_loader.toolchains.policy.main in names
@@ -101,9 +98,7 @@ class FollowedToolchainBuilds(FollowedWork[_FollowedToolchains]):
             one.report(BuildLine(event="unit", id=name, problem=unwanted or REMOVED))
             return
         one.pending[name] = number = next(self._numbers)
-        await self._loop.post(
-            CheckWithRequested(number, (name,), one.toolchains, one.build, one.force, one.scope, at=time.time())
-        )
+        await self._loop.post(CheckWithRequested(number, (name,), one.toolchains, one.build, one.force, one.scope))
 
     def _report_done(self, one: _FollowedToolchains, name: str, number: int) -> None:
         if self._loop.state.check_requests < number:

@@ -38,9 +38,7 @@ class UnitLookup:
 
     def id_of(self, scope: str, name: str) -> str:
         """The id of the unit called `KERNEL/INSTANCE@ARCH`, or `KERNEL/INSTANCE` for one arch; else the name as it is.
-
-        Raises UnknownUnitError where the instance has several archs.
-        """
+        Raises UnknownUnitError where the instance has several archs."""
         members = self._loop.state.members(scope)
         if name in members:
             return name
@@ -62,7 +60,7 @@ class UnitLookup:
     async def names(self, scope: str, patterns: Sequence[str] | None) -> list[str]:
         """The ids that the patterns mean; all for None. Raises UnknownUnitError for a pattern that means none."""
         members = self._loop.state.members(scope)
-        names, unknown = select_units(members, None if patterns is None else tuple(patterns))
+        names, unknown = select_units(members, patterns)
         if unknown is not None:
             raise await self.unknown(scope, unknown)
         return names

@@ -52,10 +52,8 @@ class UpgradeQuery:
     async def upgrade(
         self, client: str | None, patterns: Sequence[str] | None, to: str, *, verify: bool
     ) -> AsyncIterator[AsyncIterator[UpgradeLine]]:
-        """The lines of a comparison; leaving the context ends what it does.
-
-        Raises UnknownUnitError for a pattern that means no unit, ToolchainError without one of the toolchains.
-        """
+        """The lines of a comparison; leaving the context ends what it does. Raises UnknownUnitError for a pattern that
+        means no unit, ToolchainError without one of the toolchains."""
         scope = client or MAIN
         await self._lookup.loaded()
         names = await self._lookup.names(scope, patterns)

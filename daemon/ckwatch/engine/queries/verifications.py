@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from anyio import to_thread
 
-from ckwatch.core.events import MAIN, CompileFacts, VerifyDropped, VerifyRequested
+from ckwatch.core.events import MAIN, CompileFacts, VerifyRequested, WorkKind
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.handlers.verify import FINDING_LINES, VerifyRunner
 from ckwatch.engine.loop import EngineLoop
@@ -19,7 +18,6 @@ from ckwatch.engine.to_wire import unit_verification, verification_to_wire
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Outcome, Unit
 from ckwatch.model.trials import Trial
-from ckwatch.model.unit_patterns import select_units
 from ckwatch.verification.judging import judged_trials
 from ckwatch.verification.problems import trials_asked
 from ckwatch.wire.verification import UnitVerification, VerifyLine
@@ -38,7 +36,7 @@ class _FollowedVerification(FollowedRequest[VerifyLine]):
 class FollowedVerifications(FollowedWork[_FollowedVerification]):
     """Verifications by an emulator: the verifications that are followed now."""
 
-    dropped = VerifyDropped
+    kind = WorkKind.VERIFY
 
     def __init__(self, loop: EngineLoop, builds: FollowedBuilds, runner: VerifyRunner) -> None:
         super().__init__(loop, builds)
@@ -57,16 +55,12 @@ class FollowedVerifications(FollowedWork[_FollowedVerification]):
         client: str | None = None,
     ) -> AsyncIterator[AsyncIterator[VerifyLine]]:
         """The lines of a verification; leaving the context before `done` cancels what nothing else wants. `shapes`: as
-        `trials_asked`; none: all problems. `against`, `seed`: as of `judged_trials`.
-
-        Raises UnknownUnitError when a pattern means no unit, CkwatchError for a shape that means none, and as
-        `subject_of`.
-        """
+        `trials_asked`; none: all problems. `against`, `seed`: as of `judged_trials`. Raises UnknownUnitError when a
+        pattern means no unit, CkwatchError for a shape that means none, and as `subject_of`."""
         scope = client or MAIN
         async with self._builds.build(client, patterns, force=False, check_only=False) as lines:
-            names, _ = select_units(self._loop.state.members(scope), None if patterns is None else tuple(patterns))
             trials, reference = None, None
-            units = [seen.unit for name in names if (seen := self._loop.state.seen(scope, name)) is not None]
+            units = [seen.unit for seen in self._loop.state.meant(scope, patterns)]
             if against is not None:
                 reference = next((one for one in units if one.id == against), None)
                 if reference is None:
@@ -78,7 +72,7 @@ class FollowedVerifications(FollowedWork[_FollowedVerification]):
                 trials = await to_thread.run_sync(trials_asked, units, shapes)
             done = VerifyLine(event="done")
             one = _FollowedVerification(scope=scope, force=force, done=done, trials=trials, reference=reference)
-            async with self._following(one, lines, VerifyLine(event="start", units=len(names))) as found:
+            async with self._following(one, lines, VerifyLine(event="start", units=len(units))) as found:
                 yield found
 
     async def _built(self, one: _FollowedVerification, name: str, problem: str | None) -> None:
@@ -92,7 +86,7 @@ class FollowedVerifications(FollowedWork[_FollowedVerification]):
             await self._verify_trials(one, unit, unit.built, one.trials.get(name, ()))
             return
         one.pending[name] = number = next(self._numbers)
-        await self._loop.post(VerifyRequested(number, (name,), one.force, one.scope, at=time.time()))
+        await self._loop.post(VerifyRequested(number, (name,), one.force, one.scope))
 
     async def _verify_trials(
         self, one: _FollowedVerification, unit: UnitState, result: CompileFacts, trials: Sequence[Trial]
