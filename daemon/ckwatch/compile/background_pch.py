@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from ckwatch.compile.precompiled_headers import HeaderSpec, family_of
 from ckwatch.compile.request import CompileRequest
@@ -66,6 +67,7 @@ class BackgroundPch:
         self._noted: dict[tuple[object, ...], _Noted] = {}
         self._built: dict[str, None] = {}
         self._news = anyio.Event()
+        self._living: TaskGroup
         self._made_now: tuple[_Noted, anyio.CancelScope] | None = None
 
     @property
@@ -120,6 +122,10 @@ class BackgroundPch:
 
     async def run(self) -> None:
         """Run until cancelled."""
+        async with plain_errors(), anyio.create_task_group() as self._living:
+            await self._run()
+
+    async def _run(self) -> None:
         while True:
             await self._news.wait()
             rested_s = 0.0
@@ -160,6 +166,12 @@ class BackgroundPch:
         made: list[bool] = []
 
         async def make(header: HeaderSpec) -> None:
+            if noted.edited:
+                kept = await warming.keep(header, request, await ladder.plan_with_lines(request, plan))
+                if kept is not None:
+                    self._living.start_soon(kept.live)
+                    made.append(True)
+                    return
             made.append(await warming.make(header, request, plan))
 
         async with plain_errors(), anyio.create_task_group() as tasks:
