@@ -68,6 +68,7 @@ class BackgroundPch:
         self._built: dict[str, None] = {}
         self._news = anyio.Event()
         self._living: TaskGroup
+        self._ladder: StagedCompiler | None = None
         self._made_now: tuple[_Noted, anyio.CancelScope] | None = None
 
     @property
@@ -153,6 +154,9 @@ class BackgroundPch:
         """Make missing headers; False when none is missing, or none can be made."""
         request, compiled = noted.request, noted.compiled
         ladder = noted.ladder_of()
+        if self._ladder is not None and self._ladder is not ladder:
+            self._ladder.warming.kept.end()  # another compiler, or none
+        self._ladder = ladder
         plan = None if ladder is None else await ladder.plan(request)
         if ladder is None or plan is None:
             return False

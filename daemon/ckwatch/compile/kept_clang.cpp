@@ -4,8 +4,8 @@
 // input, a folder, a source's name in it, its id, and a limit in seconds of the processor, separated by tabs, is
 // answered by a fork: it goes on as if that source stood behind the pragma, and writes "device.o" in the folder. When it
 // has ended, its wait status, seconds of the processor and peak memory in KiB are written as "ckwatch: …" to standard
-// error, where its own messages go too. An empty line ends the fork that runs. The end of standard input, and half an
-// hour without a line, end all.
+// error, where its own messages go too. An empty line ends the fork that runs. The end of standard input, and
+// 20 minutes without a line, end all.
 
 #include <cerrno>
 #include <csignal>
@@ -33,7 +33,7 @@
 
 namespace {
 
-constexpr int idle_ms = 30 * 60 * 1000;
+constexpr int idle_ms = 20 * 60 * 1000;
 constexpr int refused = 3;
 
 clang::CompilerInstance* compiler;

@@ -14,8 +14,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 PLUGIN_SOURCE = Path(__file__).with_suffix(".cpp")
 PLUGIN_FLAGS = ("-std=c++17", "-fno-rtti", "-fPIC", "-shared", "-O1", "-w")
 USE_PLUGIN = ("-add-plugin", "ckwatch-keep")
+PLUGINS = "plugins"
 PRAGMA = "#pragma ckwatch_keep\n"
 
 CLANGS_KEPT = 2
@@ -50,6 +52,9 @@ FREE_BYTES = 4 * 2**30
 
 START_LIMIT_S = 600.0
 _END_S = 10.0
+_DOUBTS = re.compile("__(?:BASE_FILE|INCLUDE_LEVEL|COUNTER)__")
+"""What has another value behind what was parsed."""
+
 _REPORT = "ckwatch: "
 _READY = f"{_REPORT}ready"
 _LIST = "headers.txt"
@@ -70,35 +75,30 @@ class ForkEnd:
 @dataclass(eq=False, slots=True)
 class KeptClang:
     """One that is running. `command` is that of the passes that it makes, `headers` the paths of what it has read, and
-    `said` what it has printed until it was `ready`."""
+    `read` their contents."""
 
     command: tuple[str, ...]
     folder: Path
     process: AsyncProcess
     headers: tuple[str, ...] = ()
     read: HeaderSet | None = None
-    said: str = ""
     has_ended: bool = False
     _busy: bool = False
     _list_bytes: int = 0
     _pending: bytes = b""
 
     async def ready(self) -> bool:
-        """Wait until it has parsed its text; False if it ends before."""
-        lines: list[str] = []
+        """Wait until it has parsed its text; False if it ends before, or prints what no fork would repeat."""
         with anyio.move_on_after(START_LIMIT_S):
-            while (line := await self._line()) is not None:
-                if line == _READY:
-                    self.said = "".join(f"{line}\n" for line in lines)
-                    self._list_bytes = (self.folder / _LIST).stat().st_size
-                    self.headers = self._opened(0)
-                    return True
-                lines.append(line)
+            if await self._line() == _READY:
+                self._list_bytes = (self.folder / _LIST).stat().st_size
+                self.headers = self._opened(0)
+                return True
         return False
 
     async def compile(self, request: CompileRequest, folder: Path, source_id: str) -> ForkEnd | None:
         """Compile the source in `folder` for the device; None if a plain pass has to."""
-        if self._busy or self.has_ended or not str(folder).isprintable():
+        if self._busy or self.has_ended or not str(folder).isprintable() or _DOUBTS.search(request.source):
             return None
         words = (str(folder), request.language.source_name, source_id, f"{max(1, round(request.timeout_s))}")
         answer: str | None = None
@@ -160,10 +160,23 @@ class KeptClang:
         return tuple(sorted(outside(parse_header_list(os.fsdecode(content)), self.folder)))
 
 
+def _find_headers(toolchain: CompilerToolchain) -> Path | None:
+    return find_clang_headers(toolchain, toolchain.environment) if isinstance(toolchain, Toolchain) else None
+
+
 class KeptClangs:
     """Those of one compiler and store, by the keys of the headers that they stand in for. One event loop's."""
 
-    def __init__(self, toolchain: CompilerToolchain, store: ArtifactStore, launch: Launcher) -> None:
+    def __init__(
+        self,
+        toolchain: CompilerToolchain,
+        store: ArtifactStore,
+        launch: Launcher,
+        find_headers: Callable[[CompilerToolchain], Path | None] = _find_headers,
+        available: Callable[[], int | None] = available_bytes,
+    ) -> None:
+        self._find_headers = find_headers
+        self._available = available
         self._toolchain = toolchain
         self._store = store
         self._launch = launch
@@ -193,10 +206,10 @@ class KeptClangs:
         """Start one that has parsed `text` with more `flags`, for device passes by `plan`; the caller has it `live`.
 
         None where that is not possible."""
-        if key in self._failed or (available_bytes() or 0) < FREE_BYTES:
+        if key in self._failed or (self._available() or 0) < FREE_BYTES:
             return None
         try:
-            plugin = await self._plugin(request.nice)
+            plugin = await self.plugin(request.nice)
             if plugin is None:
                 return None
             while len(self._kept) >= CLANGS_KEPT:
@@ -224,11 +237,10 @@ class KeptClangs:
         self._kept[key] = kept
         return kept
 
-    def refuse(self, key: str) -> None:
-        """Keep none for this header."""
-        self._failed.add(key)
-        if key in self._kept:
-            self._kept.pop(key).end()
+    def end(self) -> None:
+        """Let all end."""
+        while self._kept:
+            self._kept.popitem()[1].end()
 
     async def _start(
         self, key: str, text: str, plan: CompilePlan, request: CompileRequest, flags: Sequence[str]
@@ -248,17 +260,24 @@ class KeptClangs:
             raise
         return KeptClang(plan.device, folder, process)
 
-    async def _plugin(self, nice: int) -> Path | None:
+    def plugin_name(self, source: bytes, headers: Path) -> str:
+        """Return the file name of the plugin that is made of a source and clang's headers."""
+        parts = (
+            source,
+            *(flag.encode() for flag in PLUGIN_FLAGS),
+            self._toolchain.identity.encode(),
+            os.fsencode(headers),
+        )
+        return f"{hashlib.sha256(bytes(1).join(parts)).hexdigest()[:40]}.so"
+
+    async def plugin(self, nice: int) -> Path | None:
         """The plugin for this clang, which is compiled where it is not in the store. None without clang's headers."""
         toolchain = self._toolchain
-        headers = None
-        if isinstance(toolchain, Toolchain):
-            headers = await anyio.to_thread.run_sync(find_clang_headers, toolchain, toolchain.environment)
+        headers = await anyio.to_thread.run_sync(self._find_headers, toolchain)
         if headers is None:
             return None
         content = await anyio.to_thread.run_sync(read_file, PLUGIN_SOURCE)
-        parts = (content, toolchain.identity.encode(), os.fsencode(headers))
-        plugin = self._store.folder / "plugins" / f"{hashlib.sha256(bytes(1).join(parts)).hexdigest()[:40]}.so"
+        plugin = self._store.folder / PLUGINS / self.plugin_name(content, headers)
         if plugin.exists() or plugin.name in self._failed:
             return plugin if plugin.exists() else None
         work = await anyio.to_thread.run_sync(self._store.work_folder)

@@ -353,10 +353,7 @@ class HeaderWarmup:
         """Start a clang that stands in for a header in `passes`, if that is possible: the caller has it `live`."""
         if wanted.side is not PassSide.DEVICE or wanted.key in self.kept:
             return None
-        kept = await self.kept.start(wanted.key, wanted.text, passes, request, PCH_FLAGS)
-        if kept is not None and _says_more(kept.said, wanted):
-            self.kept.refuse(wanted.key)
-        return kept
+        return await self.kept.start(wanted.key, wanted.text, passes, request, PCH_FLAGS)
 
     def candidates(
         self, request: CompileRequest, side: PassSide, plan: CompilePlan, *, warm: bool = True
