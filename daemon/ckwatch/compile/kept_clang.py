@@ -17,7 +17,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
@@ -83,7 +83,7 @@ class KeptClang:
     headers: tuple[str, ...] = ()
     read: HeaderSet | None = None
     has_ended: bool = False
-    _busy: bool = False
+    _in_use: anyio.Lock = field(default_factory=anyio.Lock)
     _list_bytes: int = 0
     _pending: bytes = b""
 
@@ -98,14 +98,15 @@ class KeptClang:
 
     async def compile(self, request: CompileRequest, folder: Path, source_id: str) -> ForkEnd | None:
         """Compile the source in `folder` for the device; None if a plain pass has to."""
-        if self._busy or self.has_ended or not str(folder).isprintable() or _DOUBTS.search(request.source):
+        if self._in_use.locked() or self.has_ended or not str(folder).isprintable() or _DOUBTS.search(request.source):
             return None
-        words = (str(folder), request.language.source_name, source_id, f"{max(1, round(request.timeout_s))}")
+        limit_s = max(1, round(request.timeout_s))
+        asked = f"{folder}\t{request.language.source_name}\t{source_id}\t{limit_s}\n"
         answer: str | None = None
-        self._busy = True
+        self._in_use.acquire_nowait()
         try:
             os.truncate(self.folder / _LIST, self._list_bytes)
-            if await self.process.write("\t".join((*words[:3], f"{words[3]}\n")).encode()):
+            if await self.process.write(asked.encode()):
                 with anyio.move_on_after(request.timeout_s + request.stalled_s):
                     answer = await self._line()
             report = (answer or "").removeprefix(_REPORT).split()
@@ -118,7 +119,7 @@ class KeptClang:
         finally:
             if answer is None or not answer.startswith(_REPORT):
                 await self._end_fork()
-            self._busy = False
+            self._in_use.release()
 
     def end(self) -> None:
         """Let it end; for any thread."""
@@ -133,6 +134,8 @@ class KeptClang:
             self.has_ended = True
             with anyio.CancelScope(shield=True):
                 await self.process.kill()
+                async with self._in_use:  # a compile sees it first
+                    pass
                 await anyio.to_thread.run_sync(self.process.reap)
                 self.process.close()
                 await remove_work_folder(self.folder.parent)
@@ -212,6 +215,7 @@ class KeptClangs:
             plugin = await self.plugin(request.nice)
             if plugin is None:
                 return None
+            self._kept = {name: kept for name, kept in self._kept.items() if not kept.has_ended}
             while len(self._kept) >= CLANGS_KEPT:
                 self._kept.pop(next(iter(self._kept))).end()
             begun_ns = steady_ns()
@@ -227,6 +231,8 @@ class KeptClangs:
                 kept.read = await anyio.to_thread.run_sync(observer.observe, kept.headers, (), folders, begun_ns)
             if kept.read is None:
                 self._failed.add(key)
+        except OSError as error:  # the store has gone
+            log.info("no clang is kept: %s", error)
         finally:
             if kept.read is None:
                 kept.end()
