@@ -1,13 +1,9 @@
 """Ideas that make a compile faster, each against the pass as ckwatch runs it; whether the object is the same.
 
-`nice python -m benchmarks.compile_ideas [--runs N] [--only WORD] [--clang-headers FOLDER …]` renders the GEMM example
-before and after an edit of its tile, precompiles headers as the daemon does in the background, and runs the edited
-instance's passes in turns, each with one thing changed. It prints a table and puts it at the end of
-`results/compile_ideas.md`, unless only some were asked for. Ratios are of processor seconds: those hold on a busy
-machine too.
-
-With the folders of the C++ headers of this very clang and its LLVM (Debian's `libclang-22-dev` and `llvm-22-dev`) one
-more idea is tried: a clang that keeps its syntax tree, and forks for every compile.
+`nice python -m benchmarks.compile_ideas [--runs N] [--only WORD]` renders the GEMM example before and after an edit of
+its tile, precompiles headers as the daemon does in the background, and runs the edited instance's passes in turns, each
+with one thing changed. It prints a table and puts it at the end of `results/compile_ideas.md`, unless only some were
+asked for. Ratios are of processor seconds: those hold on a busy machine too.
 """
 
 from __future__ import annotations
@@ -65,8 +61,6 @@ class Idea:
     processor_s: list[float] = field(default_factory=list)
     wall_s: list[float] = field(default_factory=list)
     results: set[str] = field(default_factory=set)
-    kept: subprocess.Popen[str] | None = None
-    """The clang that is asked, where the command is that of one that goes on."""
 
 
 class Bench:
@@ -113,26 +107,6 @@ class Bench:
             raise CkwatchError((done.stderr.partition("error: ")[2] or "it does not compile").partition("\n")[0])
         return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, wall_s
 
-    def start_kept(self, command: Sequence[str]) -> subprocess.Popen[str]:
-        """Start a clang that keeps its syntax tree; raises CkwatchError where it does not get so far."""
-        began = subprocess.Popen(
-            command, cwd=self.folder, env=self.environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )  # fmt: skip
-        if _answer(began) != "ready":
-            raise CkwatchError("clang does not keep its syntax tree")
-        return began
-
-    def ask_kept(self, kept: subprocess.Popen[str], output: str) -> tuple[float, float]:
-        """Seconds of the processor and of the clock of a compile by a fork of `kept`."""
-        begun_s = time.monotonic()
-        if kept.stdin is not None:
-            print(self.folder / output, file=kept.stdin, flush=True)
-        status, _, processor_s = _answer(kept).partition(" ")
-        if status != "0":
-            raise CkwatchError(f"the fork of clang ended with status {status}")
-        return float(processor_s), time.monotonic() - begun_s
-
     def add(self, name: str, command: list[str], against: str, verdict: str, **more: str) -> None:
         """Something to try; `more` are variables of the environment."""
         self.ideas[name] = Idea(name, command, against, verdict, more)
@@ -140,20 +114,13 @@ class Bench:
     def measure(self, idea: Idea) -> None:
         """Run it once more."""
         try:
-            if idea.kept is not None:
-                processor_s, wall_s = self.ask_kept(idea.kept, idea.output)
-            else:
-                processor_s, wall_s = self.run(idea.command, idea.variables)
+            processor_s, wall_s = self.run(idea.command, idea.variables)
         except CkwatchError as error:
             idea.results.add(str(error).replace(str(self.folder), "").replace("|", "\\|"))
             return
         idea.processor_s.append(processor_s)
         idea.wall_s.append(wall_s)
         idea.results.add(hashlib.sha256((self.folder / idea.output).read_bytes()).hexdigest())
-
-
-def _answer(kept: subprocess.Popen[str]) -> str:
-    return "" if kept.stderr is None else kept.stderr.readline().strip()
 
 
 def rendered(folder: Path) -> dict[tuple[str, int], CompileRequest]:
@@ -175,9 +142,7 @@ def rendered(folder: Path) -> dict[tuple[str, int], CompileRequest]:
     return found
 
 
-def collect(
-    bench: Bench, sources: Mapping[tuple[str, int], CompileRequest], only: str, clang_headers: Sequence[Path]
-) -> None:
+def collect(bench: Bench, sources: Mapping[tuple[str, int], CompileRequest], only: str) -> None:
     """All that is tried; headers are made of what is needed."""
     before, edited = sources[INSTANCE, 0], sources[INSTANCE, 1]
     prefix = include_prefix(edited.source)
@@ -201,8 +166,6 @@ def collect(
             command = bench.pass_command(side, edited, bench.header(side, text))
             bench.add(f"{side} pass: header with {name}", command, today, verdict)
     today = f"{DEVICE} pass: header with the instance as it was before the edit"
-    if clang_headers:
-        add_kept_tree(bench, clang_headers, warm(before), edited, today)
     command = bench.ideas[today].command
     pch = Path(command[command.index("-include-pch") + 1])
     for name, tunables in {
@@ -268,23 +231,6 @@ def collect(
     )
 
 
-def add_kept_tree(bench: Bench, headers: Sequence[Path], warm: str, edited: CompileRequest, today: str) -> None:
-    """A clang that has parsed `warm`, and forks to compile `edited`."""
-    plugin = bench.folder / "keep.so"
-    source = Path(__file__).with_name("kept_syntax_tree.cpp")
-    folders = [part for folder in headers for part in ("-I", str(folder))]
-    flags = ("-std=c++17", "-fno-rtti", "-fPIC", "-shared")
-    bench.run([str(bench.toolchain.clangxx), *flags, *folders, str(source), "-o", str(plugin)], {})
-    (bench.folder / "edited.hip").write_text(edited.source)
-    (bench.folder / "kept.hip").write_text(f'{warm};\n#pragma ckwatch_keep\n#include "edited.hip"\n')
-    load = ("-load", str(plugin), "-add-plugin", "ckwatch-keep")
-    command = bench.pass_command(DEVICE, edited, None, *PCH_FLAGS, *load)
-    command[command.index("-o") + 1], command[-1] = "-", "kept.hip"
-    name = "device pass: a fork of a clang that has parsed the instance as it was before the edit"
-    bench.add(name, command, today, "not built: it needs the C++ headers of the very clang, 80 MB of packages")
-    bench.ideas[name].kept = bench.start_kept(command)
-
-
 def table(bench: Bench, runs: int) -> str:
     """The results, in Markdown."""
     lines = ["| what | processor s | clock s | × | object | verdict |", "|---|---|---|---|---|---|"]
@@ -317,7 +263,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", default="", help="ideas with this word, and what they are compared with")
-    parser.add_argument("--clang-headers", type=Path, nargs="+", default=[], metavar="FOLDER")
     options = parser.parse_args()
     with own_trust(), tempfile.TemporaryDirectory(prefix="ckwatch-ideas-") as temporary:
         folder = Path(temporary).resolve()
@@ -325,7 +270,7 @@ def main() -> int:
         work = folder / "work"
         work.mkdir()
         bench = Bench(work, anyio.run(plan_of, sources[INSTANCE, 1], folder))
-        collect(bench, sources, options.only, options.clang_headers)
+        collect(bench, sources, options.only)
         asked = {name: one for name, one in bench.ideas.items() if options.only in name}
         compared = {one.against for one in asked.values()}
         bench.ideas = {name: one for name, one in bench.ideas.items() if name in asked or name in compared}

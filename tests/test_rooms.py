@@ -48,7 +48,7 @@ OWN_FILES: Mapping[str, str] = {
     "ckwatch.compile.elf": "what was unpacked by an install",
     "ckwatch.compile.keys": "/proc",
     "ckwatch.compile.toolchain.devices": "/proc and /sys",
-    "ckwatch.engine.memory": "/proc and /sys",
+    "ckwatch.system.memory": "/proc and /sys",
     "ckwatch.farm.giving": "an archive that it has made",
     "ckwatch.farm.plain_data": "a connection",
     "ckwatch.engine.queries.status": "the log's end",

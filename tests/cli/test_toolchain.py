@@ -85,6 +85,7 @@ class FakeInstallers:
             install_toolchain=self._rocm,
             install_composable_kernel=self._composable_kernel,
             fetch_clangd=self._clangd,
+            fetch_clang_headers=self._clang_headers,
             install_libraries=self._libraries,
         )
 
@@ -108,6 +109,10 @@ class FakeInstallers:
         progress(InstallStep("Fetching it"))
         return self.folder / "fetched/clangd"
 
+    async def _clang_headers(self, toolchain: Toolchain, _progress: OnProgress, *, mirror: str, force: bool) -> Path:
+        self.done.append(f"clang headers {toolchain.clang_version} {mirror} {force}")
+        return self.folder / "include"
+
 
 @pytest.fixture
 def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeInstallers:
@@ -128,6 +133,7 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeInstallers:
         (["--clangd"], ["clangd 22 None False"]),
         (["ck", "--clangd", "--force", "--mirror", "http://m"], ["ck", "clangd 22 http://m True"]),
         (["all", "--clangd"], ["rocm", "ck", "clangd 22 None False"]),
+        (["--clang-headers"], ["clang headers clang version 22.0.0 None False"]),
         (["--rocm", "6.4"], ["rocm 6.4", "ck"]),
         (["--rocm", "6.4", "--ck", "1.1"], ["rocm 6.4", "ck-1.1.0"]),
         (["--clang", "23"], ["rocm clang 23", "ck"]),

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.driver_plan import PassSide
+from ckwatch.compile.kept_clang import FREE_BYTES, PLUGIN_FLAGS, PLUGIN_SOURCE, PLUGINS, KeptClang, KeptClangs
 from ckwatch.compile.rendered_unit import live_diagnostics
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompileStatus
 from ckwatch.compile.single_call import compile_source
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import ProductKind
+from ckwatch.compile.toolchain.clang_headers import find_clang_headers
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.targets import Language
 from ckwatch.render.outcome import Rendered
 from ckwatch.system.async_processes import run_process
 from helpers.clang_logs import mapped, unit_of
+from helpers.kept_builds import kept
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(600)]
 
@@ -113,8 +120,47 @@ def told(outcome: CompileOutcome) -> tuple[object, ...]:
     return outcome.status, outcome.log, outcome.exports, outcome.headers, code
 
 
+@pytest.fixture
+def keeps_clangs(ladder: StagedCompiler, toolchain: Toolchain, store: ArtifactStore) -> bool:
+    """Whether the compiler's clang can be kept; the plugin for it is made once for all runs."""
+    headers = find_clang_headers(toolchain, toolchain.environment)
+    if headers is None:
+        return False
+    clangs = ladder.warming.kept = KeptClangs(toolchain, store, run_process, available=lambda: FREE_BYTES)
+
+    def make(target: Path) -> None:
+        made = asyncio.run(clangs.plugin(0))
+        assert made is not None
+        made.rename(target)
+
+    made_of = (PLUGIN_SOURCE.read_text(), " ".join(PLUGIN_FLAGS), str(headers), toolchain.identity)
+    plugin = kept("plugin", made_of, make)
+    name = clangs.plugin_name(PLUGIN_SOURCE.read_bytes(), headers)
+    (store.folder / PLUGINS).mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(plugin, store.folder / PLUGINS / name)
+    return True
+
+
+@asynccontextmanager
+async def keeping(ladder: StagedCompiler, request: CompileRequest) -> AsyncIterator[KeptClang]:
+    """Keep a clang that has parsed the best text for a request."""
+    plan = await ladder.plan(request)
+    assert plan is not None
+    best = ladder.warming.candidates(request, PassSide.DEVICE, plan)[0]
+    clang = await ladder.warming.keep(best, request, await ladder.plan_with_lines(request, plan))
+    assert clang is not None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(clang.live)
+        yield clang
+        tasks.cancel_scope.cancel()
+
+
 async def test_the_same_whichever_way(
-    ladder: StagedCompiler, toolchain: Toolchain, store: ArtifactStore, request_for_hip: CompileRequest
+    ladder: StagedCompiler,
+    toolchain: Toolchain,
+    store: ArtifactStore,
+    request_for_hip: CompileRequest,
+    keeps_clangs: bool,
 ) -> None:
     """One long row of events, as each compile costs seconds."""
     request = request_for_hip
@@ -136,8 +182,22 @@ async def test_the_same_whichever_way(
     assert (told(warmed), used(warmed)) == (one_call, 2)
     assert one_call != expected
 
-    # An edited header is seen, and what was made of it is used no more.
     header = request.include_folders[0] / "own.h"
+    if keeps_clangs:
+        # So is it by a clang that has parsed the first. It says nothing of a mistake that is not said without.
+        mistaken = replace(sibling, source=sibling.source.replace("    own::Scaled", f"{DEVICE_ONLY}    own::Scaled"))
+        without = await by_parts(ladder, store, mistaken)
+        async with keeping(ladder, request) as clang:
+            forked = await by_parts(ladder, store, sibling)
+            assert (told(forked), used(forked)) == (one_call, 1)
+            again = await by_parts(ladder, store, mistaken)
+            assert (again.status, again.log) == (CompileStatus.FAILED, without.log)
+            header.write_text(OWN.replace("x * N", "x + N"))
+            assert used(await by_parts(ladder, store, sibling)) == 0
+            while not clang.has_ended:  # noqa: ASYNC110  # it sets no event
+                await anyio.sleep(0.01)
+
+    # An edited header is seen, and what was made of it is used no more.
     header.write_text(OWN.replace("x * N", "x - N"))
     edited = await by_parts(ladder, store, request)
     assert (edited.status, used(edited)) == (CompileStatus.OK, 0)

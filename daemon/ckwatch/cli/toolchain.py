@@ -24,6 +24,7 @@ from ckwatch.cli.output import Output
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import trusted_workspace
 from ckwatch.compile.toolchain import installations, rocm_libraries
+from ckwatch.compile.toolchain.clang_headers import fetch_clang_headers, find_clang_headers
 from ckwatch.compile.toolchain.clangd import fetch_clangd, find_clangd, major_to_fetch
 from ckwatch.compile.toolchain.composable_kernel import RELEASES, CkRelease, find_sources, installed_sources
 from ckwatch.compile.toolchain.discover import discover
@@ -100,16 +101,17 @@ async def parts_check(workspace: Path | None, toolchain: Toolchain) -> DoctorChe
 
 @stoppable()  # apt, which holds a lock, ends with it
 async def install(options: argparse.Namespace) -> int:
-    """Install a private toolchain, or what a ROCm lacks of Composable Kernel; clangd and headers of ROCm's libraries by
-    themselves, or beside these.
+    """Install a private toolchain, or what a ROCm lacks of Composable Kernel; clangd, the headers of clang and of ROCm's
+    libraries by themselves, or beside these.
 
     With a progress bar, or plain lines where there is no terminal. Raises `UntrustedError` for a workspace whose
-    compiler may not run here, for clangd and libraries, and `CkwatchError`.
+    compiler may not run here, for all but the first two, and `CkwatchError`.
     """
     libraries = chosen_libraries(options.libraries) if options.libraries else ()
-    choice = _toolchain_choice(trusted_workspace(options)) if options.clangd or libraries else None
+    alone = bool(options.clangd or options.clang_headers or libraries)
+    choice = _toolchain_choice(trusted_workspace(options)) if alone else None
     release, beside = _release(options.ck), options.rocm is not None or options.clang is not None
-    part, force = options.part or ("all" if beside else None if options.clangd or libraries else "all"), options.force
+    part, force = options.part or ("all" if beside or not alone else None), options.force
     if options.ck and not options.part and not beside:
         part = "ck"
     note = ""
@@ -142,6 +144,14 @@ async def install(options: argparse.Namespace) -> int:
             begun = time.monotonic()
             program, there = await _install_clangd(options, choice, shown.show)
             done.append(("clangd", program, there, time.monotonic() - begun))
+        if options.clang_headers:
+            begun = time.monotonic()
+            toolchain = await anyio.to_thread.run_sync(dependency(options, "discover", discover), choice)
+            there = find_clang_headers(toolchain, os.environ) is not None and not force
+            folder = await dependency(options, "fetch_clang_headers", fetch_clang_headers)(
+                toolchain, shown.show, mirror=options.mirror, force=force
+            )
+            done.append(("the headers of clang", folder, there, time.monotonic() - begun))
         if libraries:
             begun = time.monotonic()
             added = await dependency(options, "install_libraries", install_libraries)(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from ckwatch.compile.precompiled_headers import HeaderSpec, family_of
 from ckwatch.compile.request import CompileRequest
@@ -66,6 +67,8 @@ class BackgroundPch:
         self._noted: dict[tuple[object, ...], _Noted] = {}
         self._built: dict[str, None] = {}
         self._news = anyio.Event()
+        self._living: TaskGroup
+        self._ladder: StagedCompiler | None = None
         self._made_now: tuple[_Noted, anyio.CancelScope] | None = None
 
     @property
@@ -120,6 +123,10 @@ class BackgroundPch:
 
     async def run(self) -> None:
         """Run until cancelled."""
+        async with plain_errors(), anyio.create_task_group() as self._living:
+            await self._run()
+
+    async def _run(self) -> None:
         while True:
             await self._news.wait()
             rested_s = 0.0
@@ -147,6 +154,9 @@ class BackgroundPch:
         """Make missing headers; False when none is missing, or none can be made."""
         request, compiled = noted.request, noted.compiled
         ladder = noted.ladder_of()
+        if self._ladder is not None and self._ladder is not ladder:
+            self._ladder.warming.kept.end()  # another compiler, or none
+        self._ladder = ladder
         plan = None if ladder is None else await ladder.plan(request)
         if ladder is None or plan is None:
             return False
@@ -160,6 +170,12 @@ class BackgroundPch:
         made: list[bool] = []
 
         async def make(header: HeaderSpec) -> None:
+            if noted.edited:
+                kept = await warming.keep(header, request, await ladder.plan_with_lines(request, plan))
+                if kept is not None:
+                    self._living.start_soon(kept.live)
+                    made.append(True)
+                    return
             made.append(await warming.make(header, request, plan))
 
         async with plain_errors(), anyio.create_task_group() as tasks:

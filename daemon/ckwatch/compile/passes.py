@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,9 +16,11 @@ from pathlib import Path
 import anyio.to_thread
 
 from ckwatch.compile import elf
+from ckwatch.compile.build_events import ProcessorUsed
 from ckwatch.compile.compile_job import CompileJob, source_id, unfinished
 from ckwatch.compile.dependencies import outside, parse_header_list
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
+from ckwatch.compile.kept_clang import KeptClang
 from ckwatch.compile.keys import request_key
 from ckwatch.compile.precompiled_headers import PrecompiledHeader
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus, record_of
@@ -75,6 +78,23 @@ async def run_pass(job: CompileJob, side: PassSide, plan: CompilePlan, header: P
     opened = await anyio.to_thread.run_sync(_opened_headers, listed, job.folder, known)
     headers = tuple(sorted({*opened, *more}))
     return PassResult(side, job, headers, None if finished.succeeded else unfinished(job, finished, headers))
+
+
+async def run_kept_pass(job: CompileJob, plan: CompilePlan, kept: KeptClang) -> PassResult | None:
+    """Compile the job's source for the device in a fork of `kept`; None if a plain pass has to, which reports."""
+    name, output, cuid = job.request.language.source_name, OBJECT_OF[PassSide.DEVICE], source_id(job.request)
+    begun_s = time.monotonic()
+    ended = await kept.compile(job.request, job.folder, cuid)
+    if ended is None:
+        return None
+    # The command of a plain pass makes the same object.
+    command = plan.pass_command(PassSide.DEVICE, source=name, output=output, headers=os.devnull, cuid=cuid)
+    duration_s = time.monotonic() - begun_s
+    arguments = tuple(map(job.own_names, command))
+    job.commands.append(CompilerCommand(arguments, 0, duration_s, ended.peak_memory_bytes, begun_s - job.clock_s))
+    job.on_event(ProcessorUsed("the device pass", ended.processor_s))
+    headers = outside((*ended.opened, *kept.headers), job.folder)
+    return PassResult(PassSide.DEVICE, job, tuple(sorted(headers)), None)
 
 
 def joined_log(passes: list[PassResult]) -> str:

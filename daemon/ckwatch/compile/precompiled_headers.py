@@ -41,6 +41,7 @@ import anyio.to_thread
 from ckwatch.checks.clang_output import parse_clang_log
 from ckwatch.compile.dependencies import parse_header_list
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
+from ckwatch.compile.kept_clang import SOURCE_NAME, KeptClang, KeptClangs
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
@@ -131,7 +132,6 @@ COUNT_LIMIT = 24
 _IN_USE_S = 600.0
 """A header that was used so recently may be in use: a compile takes less."""
 
-SOURCE_NAME = "prefix.hip"
 HEADER_NAME = "header.pch"
 META_NAME = "meta.json"
 REFUSED_NAME = "refused.json"
@@ -322,6 +322,7 @@ class HeaderWarmup:
         self, toolchain: CompilerToolchain, store: ArtifactStore, headers: PrecompiledHeaderStore, launch: Launcher
     ) -> None:
         self.headers = headers
+        self.kept = KeptClangs(toolchain, store, launch)
         self._toolchain = toolchain
         self._store = store
         self._launch = launch
@@ -336,6 +337,23 @@ class HeaderWarmup:
             return None
         found = (self.headers.find(wanted, look) for wanted in self.candidates(request, side, plan))
         return next((header for header in found if header is not None), None)
+
+    def find_kept(self, request: CompileRequest, plan: CompilePlan, passes: CompilePlan) -> KeptClang | None:
+        """The clang that has parsed the best text for the device pass by `passes`, unless there is a header of a better
+        one; runs in a thread."""
+        if not self.kept or self.headers.refusal() is not None:
+            return None
+        for wanted in self.candidates(request, PassSide.DEVICE, plan):
+            kept = self.kept.find(wanted.key, passes.device)
+            if kept is not None or (self.headers.folder / wanted.key / META_NAME).exists():
+                return kept
+        return None
+
+    async def keep(self, wanted: HeaderSpec, request: CompileRequest, passes: CompilePlan) -> KeptClang | None:
+        """Start a clang that stands in for a header in `passes`, if that is possible: the caller has it `live`."""
+        if wanted.side is not PassSide.DEVICE or wanted.key in self.kept:
+            return None
+        return await self.kept.start(wanted.key, wanted.text, passes, request, PCH_FLAGS)
 
     def candidates(
         self, request: CompileRequest, side: PassSide, plan: CompilePlan, *, warm: bool = True
@@ -363,7 +381,7 @@ class HeaderWarmup:
         for side in sides:
             candidates = self.candidates(request, side, plan, warm=warm)
             able = [wanted for wanted in candidates if self.headers.worth_trying(wanted)]
-            if able and self.headers.find(able[0]) is None:
+            if able and able[0].key not in self.kept and self.headers.find(able[0]) is None:
                 found.append(able[0])
         return found
 

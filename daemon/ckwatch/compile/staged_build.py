@@ -38,6 +38,7 @@ from ckwatch.compile.passes import (
     find_device_pass,
     joined_log,
     keep_device_pass,
+    run_kept_pass,
     run_pass,
 )
 from ckwatch.compile.precompiled_headers import HeaderSpec, HeaderWarmup, PrecompiledHeader, PrecompiledHeaderStore
@@ -180,7 +181,7 @@ class StagedCompiler:
             return unwritten(jobs[PassSide.HOST], problem)
         passes: dict[PassSide, PassResult] = {} if checked is None else {PassSide.HOST: checked.host}
 
-        lined = await self._plan_with_lines(request, plan)
+        lined = await self.plan_with_lines(request, plan)
 
         async def one(side: PassSide) -> None:
             if side is PassSide.DEVICE:
@@ -207,7 +208,7 @@ class StagedCompiler:
             await anyio.to_thread.run_sync(self.warming.built, request, plan)
         return outcome
 
-    async def _plan_with_lines(self, request: CompileRequest, plan: CompilePlan) -> CompilePlan:
+    async def plan_with_lines(self, request: CompileRequest, plan: CompilePlan) -> CompilePlan:
         """The plan with line tables in the device pass, if the request wants them beside the artifact; else `plan`."""
         if not request.lines or flags_depend_on_places(request.flags):
             return plan
@@ -280,6 +281,11 @@ class StagedCompiler:
         where it is another."""
         header = None
         if self.precompile():
+            if side is PassSide.DEVICE:
+                kept = await anyio.to_thread.run_sync(self.warming.find_kept, job.request, of_headers or plan, plan)
+                done = None if kept is None else await run_kept_pass(job, plan, kept)
+                if done is not None:
+                    return done
             header = await anyio.to_thread.run_sync(self.warming.find, job.request, side, of_headers or plan)
         try:
             return await run_pass(job, side, plan, header)

@@ -26,7 +26,7 @@ from ckwatch.core.state import State
 from ckwatch.core.step import start, step
 from ckwatch.engine.change_feed import ChangeFeed
 from ckwatch.engine.file_diagnostics import DiagnosedFiles
-from ckwatch.engine.memory import capacity_bytes
+from ckwatch.system.memory import capacity_bytes
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.topics import Topic
 

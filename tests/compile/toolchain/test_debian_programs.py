@@ -71,6 +71,16 @@ async def test_a_whole_fetch(archive: Archive, folder: Path) -> None:
     assert titles[-1] == "Trying tool"
 
 
+async def test_a_folder_of_named_packages(archive: Archive, folder: Path) -> None:
+    """Nothing of what they depend on, and nothing that is run."""
+    steps: list[InstallStep] = []
+    wanted = DebianProgram("tool-2", "usr/share/tool", r"usr/share/tool/.+", 0, ("tool-2",))
+    found = await fetch(archive, folder, wanted, progress=steps.append)
+    assert [path.name for path in found.iterdir()] == ["data"]
+    assert not {"Relocating", "Trying tool"} & {step.title for step in steps}
+    assert "Downloading 1 packages" in {step.title for step in steps}
+
+
 async def test_what_is_there_is_not_fetched_again_unless_forced(archive: Archive, folder: Path) -> None:
     first = await fetch(archive, folder)
     archive.update_error = ToolchainError("no network")

@@ -115,6 +115,13 @@ async def test_clangd(tmp_path: Path) -> None:
     assert "leave the setting out" in (fix or "")
 
 
+async def test_clang_headers(tmp_path: Path) -> None:
+    rocm = make_tree(tmp_path / "rocm")
+    state, detail, fix = (await states(rocm, tmp_path))["clang headers"]
+    assert (state, "precompiled headers alone" in detail) == (CheckState.NOTE, True)
+    assert fix == "Install LLVM's development files of this ROCm."
+
+
 async def test_clangd_where_nothing_can_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rocm = make_tree(tmp_path / "rocm")
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))

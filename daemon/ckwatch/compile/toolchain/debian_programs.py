@@ -56,12 +56,13 @@ _LIBRARIES = (
 @dataclass(frozen=True, slots=True)
 class DebianProgram:
     """A program of a Debian package: `path` in the tree, `kept` a pattern of what belongs to it beside the libraries
-    that it needs, `tree_bytes` all of it unpacked."""
+    that it needs, `tree_bytes` all of it unpacked. With `packages` it is a folder, and these are all that it needs."""
 
     package: str
     path: str
     kept: str
     tree_bytes: int
+    packages: tuple[str, ...] = ()
 
 
 def find_trees(folder: Path, package: str) -> tuple[Path, ...]:
@@ -119,7 +120,8 @@ async def _build(
         raise ToolchainError(f"{sources.mirror} has no package {wanted.package}\n{found.listed}", found.hint)
     apt, suite = found.apt, found.suite
     progress(InstallStep("Choosing packages"))
-    packages = await apt.locate(await apt.resolve([wanted.package], suite))
+    named = [(name, await apt.version(name, suite)) for name in wanted.packages]
+    packages = await apt.locate(named or await apt.resolve([wanted.package], suite))
     check_space(folder, packages, apt.archives, wanted.tree_bytes)
     await download(apt, packages, progress)
     await anyio.to_thread.run_sync(sweep, folder, f"{wanted.package}-{_HASH}", _MANIFEST)
@@ -129,12 +131,14 @@ async def _build(
     try:
         keep = re.compile(f"{wanted.kept}|{_LIBRARIES}").fullmatch
         await unpack(work, [apt.archives / package.file_name for package in packages], progress, keep)
-        progress(InstallStep("Relocating"))
-        await anyio.to_thread.run_sync(tools.relocate, work, final)
+        if not wanted.packages:
+            progress(InstallStep("Relocating"))
+            await anyio.to_thread.run_sync(tools.relocate, work, final)
         await anyio.to_thread.run_sync(move_in, work, final, _MANIFEST)
-        progress(InstallStep(f"Trying {Path(wanted.path).name}"))
         program = final / wanted.path
-        await try_program(program, program.name, "Please report this.")
+        if not wanted.packages:
+            progress(InstallStep(f"Trying {program.name}"))
+            await try_program(program, program.name, "Please report this.")
         await anyio.to_thread.run_sync(_complete, final, packages)
     finally:
         with anyio.CancelScope(shield=True):

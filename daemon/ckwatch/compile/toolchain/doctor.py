@@ -12,6 +12,11 @@ from pathlib import Path
 import anyio
 
 from ckwatch.compile.toolchain import installations, rocm_libraries
+from ckwatch.compile.toolchain.clang_headers import (
+    CLANG_HEADERS_INSTALL_COMMAND,
+    can_fetch_headers,
+    find_clang_headers,
+)
 from ckwatch.compile.toolchain.clangd import (
     CLANGD_INSTALL_COMMAND,
     find_clangd,
@@ -112,6 +117,7 @@ async def examine(
     checks.append(await _host_check(toolchain))
     checks.append(_openmp_check(toolchain))
     checks.append(await anyio.to_thread.run_sync(_clangd_check, toolchain, env, named_clangd))
+    checks.append(await anyio.to_thread.run_sync(_clang_headers_check, toolchain, env))
     checks += [await look(toolchain) for look in more]
     if smoke:
         checks += [await check for check in _smoke_checks(toolchain, archs)]
@@ -213,6 +219,16 @@ def _clangd_check(toolchain: Toolchain | NvccToolchain, env: Mapping[str, str], 
         return DoctorCheck("clangd", CheckState.NOTE, error.message, error.hint)
     detail = f"no clangd {major} here; it is fetched when first needed"
     return DoctorCheck("clangd", CheckState.NOTE, detail, CLANGD_INSTALL_COMMAND)
+
+
+def _clang_headers_check(toolchain: Toolchain, env: Mapping[str, str]) -> DoctorCheck:
+    """Check the headers with which a clang that has parsed an instance is kept. Looks at folders."""
+    name, found = "clang headers", find_clang_headers(toolchain, env)
+    if found is not None:
+        return DoctorCheck(name, CheckState.OK, f"edits of an instance are compiled by a clang that is kept: {found}")
+    detail = "no C++ headers of this clang: edits of an instance compile with precompiled headers alone"
+    fetched = CLANG_HEADERS_INSTALL_COMMAND if can_fetch_headers(toolchain) else None
+    return DoctorCheck(name, CheckState.NOTE, detail, fetched or "Install LLVM's development files of this ROCm.")
 
 
 def _clangd_check_for_cuda(env: Mapping[str, str], configured: Path | None) -> tuple[DoctorCheck, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ckwatch.engine.memory import PAGE_BYTES, available_bytes, used_by_children_bytes
+from ckwatch.system.memory import PAGE_BYTES, available_bytes, used_by_children_bytes
 
 
 def test_free_memory(tmp_path: Path) -> None:
