@@ -99,7 +99,7 @@ def test_rates(rate: float, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "expected"),
-    [(1.021, "+2.1 %"), (0.979, "-2.1 %"), (0.9999, "+0.0 %"), (3.0, "+200 %"), (0.0, "-100 %"), (1e9, "+9999 %")],
+    [(1.021, "+2.1 %"), (0.979, "−2.1 %"), (0.9999, "+0.0 %"), (3.0, "+200 %"), (0.0, "−100 %"), (1e9, "+9999 %")],
 )
 def test_changes(ratio: float, expected: str) -> None:
     assert change(ratio) == expected

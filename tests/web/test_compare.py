@@ -107,9 +107,9 @@ def test_the_answer_is_a_sentence_and_what_is_not_sure_is_hollow() -> None:
         compared("big", comparison=slow),
         compared("huge", comparison=None),
     ]
-    of_both = "A is faster on 1 of 3: -10.0 % on small, cold; it is slower on 1 of 3: +25.0 % on big, cold"
+    of_both = "A is faster on 1 of 3: −10.0 % on small, cold; it is slower on 1 of 3: +25.0 % on big, cold"
     assert said(rows) == ("unsure", of_both)
-    of_one = "A is faster on 1 of 2: -10.0 % on small, cold (1 of them not decided, or equal)"
+    of_one = "A is faster on 1 of 2: −10.0 % on small, cold (1 of them not decided, or equal)"
     assert said(rows[:2]) == ("faster", of_one)
     not_decided = "not decided on 1 of 1: A takes +60.0 %, which the samples cannot tell from noise"
     assert said(rows[1:2]) == ("unsure", not_decided)
@@ -129,10 +129,10 @@ def said(rows: list[Compared], *analyses: Analysis) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("ours", "theirs", "expected"),
     [
-        ((10.0, 9.0, 11.0), (20.0, 18.0, 22.0), ("faster", "is faster than B, and takes -50.0 % on small")),
+        ((10.0, 9.0, 11.0), (20.0, 18.0, 22.0), ("faster", "is faster than B, and takes −50.0 % on small")),
         ((20.0, 18.0, 22.0), (10.0, 9.0, 11.0), ("slower", "is slower than B, and takes +100 % on small")),
-        ((10.0, 5.0, 20.0), (20.0, 18.0, 22.0), ("unsure", "may be as fast as B, and takes -50.0 % on small")),
-        ((10.0, None, None), (20.0, None, None), ("unsure", "may be as fast as B, and takes -50.0 % on small")),
+        ((10.0, 5.0, 20.0), (20.0, 18.0, 22.0), ("unsure", "may be as fast as B, and takes −50.0 % on small")),
+        ((10.0, None, None), (20.0, None, None), ("unsure", "may be as fast as B, and takes −50.0 % on small")),
     ],
 )
 def test_without_a_timing_predictions_answer_where_their_intervals_are_apart(

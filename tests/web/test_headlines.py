@@ -71,7 +71,7 @@ def test_sure_changes_are_told_the_largest_first() -> None:
     assert [(kind, text) for kind, text, _ in found if kind != "best"] == [
         ("slower", "k/a@gfx942 on t, cold: 200.0 µs, +100 % against the artifact before"),
         ("slower", "k/a@gfx942 on s, cold: 131.0 µs, +31.0 % against the artifact before"),
-        ("faster", "k/a@gfx942 on s, cold: 131.0 µs, -10.0 % against the baseline"),
+        ("faster", "k/a@gfx942 on s, cold: 131.0 µs, −10.0 % against the baseline"),
     ]
     assert found[0][2] == "/history?unit=k%2Fa%40gfx942&shape=t"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from heapq import nlargest
 from itertools import pairwise
@@ -14,6 +14,9 @@ from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch_web.feed import Feed, UnitRow
+
+Suits = Callable[["UnitRow"], bool]
+"""True of a unit that a view has something to show of."""
 
 MOST_NEAR = 5
 COMPARED, COMPARED_LENGTH = 200, 200
@@ -52,24 +55,24 @@ def choose(key: str, label: str, options: Iterable[str] | Mapping[str, str], que
     return Choice(key=key, label=label, options=named, value=value)
 
 
-def kernel_choice(feed: Feed, query: Query) -> Choice:
-    """A kernel of the workspace; by default the one that was timed or built last."""
-    last = feed.units.get(chosen_unit(feed, {}))
+def kernel_choice(feed: Feed, query: Query, suits: Suits = bool) -> Choice:
+    """A kernel of the workspace; by default that of `chosen_unit`."""
+    last = feed.units.get(chosen_unit(feed, {}, suits))
     kernels = sorted({row.kernel for row in feed.units.values()})
     return choose("kernel", "Kernel", kernels, query, "" if last is None else last.kernel)
 
 
-def unit_choice(feed: Feed, query: Query, *, label: str = "Unit") -> Choice:
-    """A unit of the workspace; by default the one that was timed or built last."""
-    return choose("unit", label, sorted(feed.units), query, chosen_unit(feed, query))
+def unit_choice(feed: Feed, query: Query, suits: Suits = bool, *, label: str = "Unit") -> Choice:
+    """A unit of the workspace; by default `chosen_unit`."""
+    return choose("unit", label, sorted(feed.units), query, chosen_unit(feed, query, suits))
 
 
-def chosen_unit(feed: Feed, query: Query) -> str:
-    """The unit that the address names, also if it is gone, else the one that was timed or built last; empty without
-    any."""
+def chosen_unit(feed: Feed, query: Query, suits: Suits = bool) -> str:
+    """The unit that the address names, also if it is gone, else the one that was timed or built last, of those that
+    suit the view if there are any; empty without any."""
     if named := query.get("unit", ""):
         return named
-    last = max(feed.units.values(), key=lambda row: (row.timed_at, row.finished_at), default=None)
+    last = max(feed.units.values(), key=lambda row: (suits(row), row.timed_at, row.finished_at), default=None)
     return "" if last is None else last.id
 
 

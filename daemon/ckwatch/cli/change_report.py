@@ -94,7 +94,7 @@ def tally(summary: ChangeSummary) -> str:
 
 
 def _sum_cells(one: SummedFigure) -> list[str]:
-    ratio = change(one.after / one.before, "−") if one.before else ""
+    ratio = change(one.after / one.before) if one.before else ""
     numbers = [f"{value:,.0f}" for value in (one.before, one.after)]
     return [one.name, *numbers, ratio if one.after != one.before else "", str(one.grew or ""), str(one.shrank or "")]
 
@@ -102,7 +102,7 @@ def _sum_cells(one: SummedFigure) -> list[str]:
 def _predicted(summary: ChangeSummary) -> str:
     if summary.predicted_ratio is None:
         return ""
-    mean = f"{digits(summary.predicted_ratio)} × ({change(summary.predicted_ratio, '−')})"
+    mean = f"{digits(summary.predicted_ratio)} × ({change(summary.predicted_ratio)})"
     return f"predicted time: {mean}, geometric mean over units and shapes. {PREDICTED}"
 
 

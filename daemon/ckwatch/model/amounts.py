@@ -84,11 +84,14 @@ def tflops(rate: float, significant: int = 4) -> str:
     return f"{digits(rate * 1e3, significant)} GFLOP/s"
 
 
-def change(ratio: float, minus: str = "-") -> str:
-    """`+2.1 %` for what is 1.021 times as much."""
+MINUS = "\u2212"
+
+
+def change(ratio: float) -> str:
+    """`+2.1 %` for what is 1.021 times as much, `−2.1 %` for what is 0.979 times as much."""
     percent = max(min(100 * (ratio - 1), 9999), -100)
     text = f"{percent:+.1f}" if abs(percent) < 99.95 else f"{percent:+.0f}"
-    return f"{'+0.0' if text == '-0.0' else text} %".replace("-", minus)
+    return f"{'+0.0' if text == '-0.0' else text} %".replace("-", MINUS)
 
 
 def short_commit(commit: str | None) -> str:

@@ -9,13 +9,12 @@ from typing import Any
 from lsprotocol import types
 
 from ckwatch.client import Client
-from ckwatch.model.amounts import time_of
+from ckwatch.model.amounts import change, time_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.analysis import PredictedRanking
 from ckwatch.wire.benchmarks import Compared, RankedTiming
 from ckwatch.wire.figures_text import NO_FIGURES, how_compared, is_figure
 from ckwatch_lsp.commands.arguments import CommandTargets, text_in, units_named
-from ckwatch_lsp.figures.labels import change_cell
 from ckwatch_lsp.figures.pages import PageBlock, PageLine, PageTable, PageTitle, markdown, plain
 from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.session.folders import WorkspaceFolder
@@ -68,7 +67,7 @@ def _cells(row: Compared, *, several: bool) -> tuple[str, ...]:
         row.theirs,
         "" if row.timing is None else time_of(row.timing.median_us),
         time_of(found.other_median_us),
-        change_cell(found.ratio),
+        change(found.ratio),
         found.verdict + how_compared(found),
     )
 

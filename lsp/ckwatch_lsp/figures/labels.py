@@ -14,8 +14,6 @@ from ckwatch.wire.figures_text import rate_of, shown_timing, spilled, verificati
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures import freshness
 
-MINUS = "\u2212"
-
 MARKS: dict[freshness.Freshness, str] = {"fresh": "", "stale": "·", "running": "…"}
 
 STATES = {
@@ -74,7 +72,7 @@ def timing_cells(timing: Timing) -> str:
         f"{time_of(timing.median_us)} {error_cell(timing.relative_error)}",
         rate_of(timing, 3),
         "" if timing.bound_percent is None else f"{timing.bound_percent:.0f} %",
-        "" if found is None else change_cell(found.ratio),
+        "" if found is None else change(found.ratio),
     )
     return "  ".join(cell for cell in cells if cell)
 
@@ -117,11 +115,6 @@ def error_cell(relative: float) -> str:
     percent = min(100 * relative, 999)
     places = 2 if percent < 9.995 else 1 if percent < 99.95 else 0
     return f"±{percent:.{places}f} %"
-
-
-def change_cell(ratio: float) -> str:
-    """`−2.1 %` for what takes 2.1 % less time, `+0.0 %` for what takes as long."""
-    return change(ratio, MINUS)
 
 
 def _best(timed: Sequence[freshness.UnitBrief], total: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import islice
 
-from ckwatch.model.amounts import count, digits, duration, sparkline, time_of
+from ckwatch.model.amounts import change, count, digits, duration, sparkline, time_of
 from ckwatch.model.figures import Figures
 from ckwatch.model.timings import Timing
 from ckwatch.wire import figures_text
@@ -16,7 +16,7 @@ from ckwatch.wire.analysis import ShapePrediction
 from ckwatch.wire.imported_timings import ImportedTiming
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.freshness import UnitBrief, figures_freshness, timing_freshness
-from ckwatch_lsp.figures.labels import change_cell, state_words, unit_label
+from ckwatch_lsp.figures.labels import state_words, unit_label
 
 _SPECIAL = re.compile(
     r"[\\`*|]|<(?=[A-Za-z/!?])|~(?=~)|(?<!\w)_|_(?!\w)|\](?=[(\[:])|^(?:[#>+-]|\d+[.)])(?=\s)", re.MULTILINE
@@ -260,7 +260,7 @@ def _percent(timing: Timing) -> str:
 
 def _compared(timing: Timing, kind: str) -> str:
     found = figures_text.comparison_with(timing.comparisons, kind)
-    return "" if found is None else f"{change_cell(found.ratio)} {found.verdict}"
+    return "" if found is None else f"{change(found.ratio)} {found.verdict}"
 
 
 def _history(past: UnitHistory) -> list[PageBlock]:

@@ -9,7 +9,6 @@ import pytest
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.freshness import brief_of
 from ckwatch_lsp.figures.labels import (
-    change_cell,
     error_cell,
     sweep_label,
     sweep_lenses,
@@ -68,15 +67,6 @@ def test_the_shape_that_was_chosen_is_shown() -> None:
 )  # fmt: skip
 def test_errors_have_three_digits(relative: float, text: str) -> None:
     assert error_cell(relative) == text
-
-
-@pytest.mark.parametrize(
-    ("ratio", "text"),
-    [(1.0, "+0.0 %"), (0.99999, "+0.0 %"), (0.979, "−2.1 %"), (1.021, "+2.1 %"), (2.5, "+150 %"), (1000, "+9999 %"),
-     (0, "−100 %")],
-)  # fmt: skip
-def test_changes(ratio: float, text: str) -> None:
-    assert change_cell(ratio) == text
 
 
 SWEEP = [unit(f"s_{tile}", timings=(timing(float(tile)),)) for tile in (64, 128, 256)]

@@ -92,10 +92,11 @@ def slowest_plot(rows: Iterable[UnitRow]) -> Plot | None:
         return None
     shown = nlargest(DRAWN, timed, key=lambda row: row.seconds)
     bars = [{"value": round(row.seconds, 3), "text": f"{row.id}\n{duration(row.seconds)}"} for row in reversed(shown)]
-    names = [f"{row.instance}@{row.arch}" for row in reversed(shown)]
+    several = len({row.kernel for row in shown}) > 1
+    names = [row.id if several else f"{row.instance}@{row.arch}" for row in reversed(shown)]
     option = base(
         grid={"left": 12, "right": 24, "top": 8, "bottom": 40, "containLabel": True},
-        xAxis=axis("s", min=0),
+        xAxis=axis("s", min=0, axisLabel={"hideOverlap": True}),
         yAxis={"type": "category", "data": names, "axisLabel": {"width": 220, "overflow": "truncate", "interval": 0}},
         tooltip=TOOLTIP,
         series=[{"type": "bar", "data": bars, "itemStyle": {"color": COLOURS[0]}, "barMaxWidth": 16}],

@@ -256,11 +256,13 @@ def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
                 if "opacity" in style:  # the text is not to fade, too
                     cell["label"] = {"color": FADED_TEXT, "opacity": 1, "textBorderWidth": 0}
                 cells.append(cell)
+    names = [shortened(shape, 18) for shape in shapes]
+    slant = 35 if max(map(len, names), default=0) * len(names) > LEVEL_CHARACTERS else 0
     option = base(
         tooltip=NAME_TIP,
         grid={"left": 12, "right": 24, "top": 52, "bottom": 8, "containLabel": True},
-        xAxis={"type": "category", "data": [shortened(shape, 18) for shape in shapes], "position": "bottom",
-               "axisLabel": {"rotate": 35, "interval": "auto", "hideOverlap": True}},
+        xAxis={"type": "category", "data": names, "position": "bottom",
+               "axisLabel": {"rotate": slant, "interval": "auto", "hideOverlap": True}},
         yAxis={"type": "category", "data": [shortened(line.unit.instance, 30) for line in drawn], "inverse": True,
                "axisLabel": {"interval": 0 if len(drawn) <= MOST_DRAWN // 2 else "auto", "width": 170,
                              "overflow": "truncate"}},
@@ -284,6 +286,9 @@ def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
 
 FADED_TEXT = "#757575"
 """Can be read on faded cells of a light page and of a dark one."""
+
+LEVEL_CHARACTERS = 28
+"""Of all names of shapes together, for which a phone has room beside each other."""
 
 FADED = 0.3
 HATCHED = {

@@ -127,9 +127,13 @@ def _ends(timings: Sequence[Timing]) -> Option:
     return {} if last - first > SHORT_S else {"min": 1000 * (first - HOUR_S), "max": 1000 * (last + HOUR_S)}
 
 
+ENDS_UNSAID: Option = {"showMinLabel": False, "showMaxLabel": False}
+"""The ends of an axis are no round numbers, and overlap those that are."""
+
+
 def _time_axis(low: float, high: float) -> Option:
     """Covers all intervals, and at least the part `FLAT` of the times: equal times are to look equal."""
-    labels = {"hideOverlap": True, ":formatter": TIME_LABEL}
+    labels: Option = {"hideOverlap": True, ":formatter": TIME_LABEL}
     gap = 78
     if high > WIDE * low:
         return axis(
@@ -138,7 +142,9 @@ def _time_axis(low: float, high: float) -> Option:
     room = max(0.05 * (high - low), (FLAT * high - (high - low)) / 2)
     step = 10.0 ** floor(log10(high - low + 2 * room)) / 5
     bottom, top = step * floor((low - room) / step), step * ceil((high + room) / step)
-    return axis("median", nameGap=gap, min=_rounded(max(bottom, 0.0)), max=_rounded(top), axisLabel=labels)
+    return axis(
+        "median", nameGap=gap, min=_rounded(max(bottom, 0.0)), max=_rounded(top), axisLabel=labels | ENDS_UNSAID
+    )
 
 
 def _rounded(value: float) -> float:

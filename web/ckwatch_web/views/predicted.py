@@ -256,7 +256,8 @@ def _kernel_and_arch(feed: Feed, query: Query) -> tuple[Choice, Choice]:
     """Those of the address, which may name a unit instead."""
     unit = choose("unit", "Unit", feed.units, query)
     row = feed.units[unit.value] if query.get("unit") else None
-    kernel = kernel_choice(feed, query if row is None else {"kernel": row.kernel} | dict(query))
+    asked = query if row is None else {"kernel": row.kernel} | dict(query)
+    kernel = kernel_choice(feed, asked, lambda row: bool(parts_of(row.arch)))
     archs = sorted({row.arch for row in feed.units.values() if row.kernel == kernel.value})
     known = next((one for one in archs if parts_of(one)), "")
     return kernel, choose("arch", "Arch", archs, query, row.arch if row is not None and row.arch in archs else known)

@@ -373,7 +373,7 @@ def _others(feed: Feed, unit: str) -> dict[str, str]:
 
 async def show(feed: Feed, query: Query) -> Content:
     """The whole view."""
-    choice = unit_choice(feed, query)
+    choice = unit_choice(feed, query, _has_counts)
     row = feed.units.get(choice.value)
     if row is None:
         return Content(title="", blocks=(Note(key="empty", text="There are no units.", kind="hint"),))
@@ -388,7 +388,7 @@ async def show(feed: Feed, query: Query) -> Content:
     profiled = kept_profiles(feed).get((row.id, shape.value, other.value))
     label = "Profile the unit" if profiled is None else "Profile again"
     blocks: list[Block] = [choice, shape, other, Action(key="profile", label=label, changes=False)]
-    if not _has_counts(row.arch):
+    if not _has_counts(row):
         text = f"Profiles are counted on an emulator, and {row.arch} is not emulated."
         blocks = [choice, Note(key="not", text=text, kind="hint")]
     elif profiled is None:
@@ -404,17 +404,17 @@ async def show(feed: Feed, query: Query) -> Content:
     return Content(title=row.id, blocks=tuple(blocks))
 
 
-def _has_counts(arch: str) -> bool:
-    """Return True if an emulator, or ncu on a device, may count instructions."""
-    return emulated_device(arch) is not None or arch.startswith("sm_")
+def _has_counts(row: UnitRow) -> bool:
+    """Return True if an emulator, or ncu on a device, may count its instructions."""
+    return emulated_device(row.arch) is not None or row.arch.startswith("sm_")
 
 
 async def profile(feed: Feed, query: Query) -> str:
     """Have the unit, and one that it is compared with, executed and counted, and keep what comes of it."""
-    row = feed.units.get(chosen_unit(feed, query))
+    row = feed.units.get(chosen_unit(feed, query, _has_counts))
     if row is None:
         raise CkwatchError("there is no such unit")
-    if not _has_counts(row.arch):
+    if not _has_counts(row):
         return f"{row.id} is not profiled: {row.arch} is not emulated"
     shape, against = query.get("shape") or USUAL, query.get("against") or NOTHING
     found = await feed.client.profile(
@@ -444,7 +444,7 @@ def _texts(found: UnitProfile) -> dict[str, list[str]]:
 
 def depends(feed: Feed, query: Query) -> Hashable:
     """The unit, its artifact and its profiles."""
-    unit = chosen_unit(feed, query)
+    unit = chosen_unit(feed, query, _has_counts)
     row = feed.units.get(unit)
     kept = tuple((key, one.at) for key, one in kept_profiles(feed).items())
     return unit, row and (row.generation, row.artifact, row.place, row.profiled_at), kept, tuple(feed.units)

@@ -13,6 +13,7 @@ from anyio import to_thread
 
 from ckwatch import CkwatchError
 from ckwatch.model.amounts import count
+from ckwatch.model.emulated_archs import emulated_device
 from ckwatch_web.choices import choose
 from ckwatch_web.content import PLACE, UNIT, Action, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
 from ckwatch_web.places import name_of, place_of
@@ -202,7 +203,8 @@ def _unit(feed: Feed, query: Query) -> str:
     if named := query.get("unit", ""):
         return named
     rows = feed.units.values()
-    return min(rows, key=lambda row: STATES.index(state_of(row)), default=None).id if feed.units else ""  # type: ignore[union-attr]  # there are some
+    first = min(rows, key=lambda row: (STATES.index(state_of(row)), emulated_device(row.arch) is None), default=None)
+    return "" if first is None else first.id
 
 
 async def show(feed: Feed, query: Query) -> Content:
