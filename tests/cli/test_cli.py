@@ -114,6 +114,7 @@ EMPTY = "the value is empty; is a variable of the shell not set?"
         (["bench", "--device", "gpu0"], "'gpu0' is not a device: write hip:0"),
         (["profile", "gemm", "--device", "hip:\u0663"], "is not a device"),
         (["rank", "gemm", "--shape", "a", "--shape", "b"], "--shape: is given twice, and takes one value"),
+        (["emulate", "--flags", "-O1", "a.hip"], "a value that begins with - is joined: --flags=-O1"),
         (["history", "gemm", "--shape", "a", "--shape", "a"], "--shape: is given twice, and takes one value"),
     ],
 )

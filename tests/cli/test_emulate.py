@@ -11,6 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from ckwatch.cli import main
+from ckwatch.cli.emulate import folded
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.text import Position, Span
 from fakes.hip_stand_in import build_hip
 from helpers.code_objects import content
 
@@ -108,3 +111,18 @@ def test_what_cannot_be_run_is_said_before_anything_is_built(
         (tmp_path / entry).chmod(0o644 if entry == "plain" else 0o755)
     assert main(["emulate", name], discover=None) == 2
     assert f"{name} cannot be run: {NO_PROGRAMS[name]}" in capfd.readouterr().err
+
+
+def test_findings_of_one_place_are_one() -> None:
+    def finding(line: int, instruction: str) -> Diagnostic:
+        span = Span("/p/a.hip", Position(line, 0), Position(line, 1))
+        return Diagnostic(Severity.ERROR, Source.VERIFY, "verify/lds-race", f"a race at `{instruction}`", span)
+
+    told = [("k", finding(3, "ds_read_u16 v5")), ("k", "no line"), ("k", finding(3, "ds_read_u16 v6"))]
+    told += [("k", finding(4, "ds_write_b16 v5")), ("other", finding(3, "ds_read_u16 v5")), ("k", "no line")]
+    assert [one if isinstance(one, str) else one.message for one in folded(told)] == [
+        "a race at `ds_read_u16 v5`; also at 1 other instruction of this place",
+        "no line",
+        "a race at `ds_write_b16 v5`",
+        "a race at `ds_read_u16 v5`",
+    ]

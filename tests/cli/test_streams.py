@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import signal
 import subprocess
@@ -197,3 +199,12 @@ def test_ctrl_c_while_modules_are_loaded(workspace: Path, name: str, status: int
     command = [sys.executable, "-c", INTERRUPTED_IMPORT.format(name=name)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (status, errors)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_what_an_encoding_lacks_is_escaped_as_in_json(tmp_path: Path, encoding: str) -> None:
+    with (tmp_path / "out").open("wb") as file:
+        output = streams.standard_output(file.fileno(), io.TextIOWrapper(io.BytesIO(), encoding=encoding))
+        output.write(json.dumps("277 µs × 3 😀", ensure_ascii=False))
+        output.flush()
+    assert json.loads((tmp_path / "out").read_bytes().decode(encoding)) == "277 µs × 3 😀"

@@ -19,6 +19,7 @@ TOOLCHAIN = cast(
     "Toolchain",
     SimpleNamespace(
         hipcc=Path("/rocm/bin/hipcc"),
+        clang=Path("llvm/bin/clang"),
         hip_arguments=("--rocm-path=/rocm",),
         link_arguments=("-L/rocm/lib", "-Wl,--allow-shlib-undefined"),
         environment={"HIP_PLATFORM": "amd"},
@@ -93,5 +94,10 @@ def test_the_command_is_one_that_a_user_can_call() -> None:
         "/rocm/bin/hipcc --rocm-path=/rocm --offload-arch=gfx950 -O3 -gline-tables-only -O1 -DN=1 a.hip "
         "-L/rocm/lib -Wl,--allow-shlib-undefined -o a"
     )
+    archive = Path("llvm/lib/clang/22/lib/linux/libclang_rt.builtins-x86_64.a")
+    archive.parent.mkdir(parents=True)
+    archive.touch()
+    words = hipcc_command(Path("a.hip"), "gfx950", [], TOOLCHAIN, Path("a"))
+    assert words[-4:] == ["-rtlib=compiler-rt", "--unwindlib=libgcc", "-o", "a"], "as AMD's own hipcc links"
     assert is_source("a.hip")
     assert not is_source("hip")

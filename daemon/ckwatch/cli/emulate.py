@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from ckwatch.codeobject.tools.llvm_tools import call_chains
 from ckwatch.compile.store.artifacts import default_folder
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import ToolchainChoice
+from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.verification import EmulatedFinding
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from ckwatch.codeobject.source_lines import CallChain
     from ckwatch.compile.toolchain.model import Toolchain
 
+OPTIONS = ("--arch", "--flags", "--instruction-limit", "--print-command")
 REPORT_VARIABLE = "CKWATCH_EMULATOR_REPORT"
 OBJECTS_VARIABLE = "CKWATCH_EMULATOR_OBJECTS"
 _AMD_GPU = 224
@@ -69,6 +72,8 @@ def run(options: argparse.Namespace) -> int:
     toolchain = dependency(options, "discover", discover)(choice)
     program = options.program
     if source:
+        if mistaken := next((one for one in options.arguments if one.partition("=")[0] in OPTIONS), None):
+            _tell(f"note: the program gets {mistaken}: options of ckwatch stand before {options.program}")
         compiled = _compiled(options, toolchain, store)
         if compiled is None:
             return int(not options.print_command)
@@ -96,8 +101,10 @@ def run(options: argparse.Namespace) -> int:
         chains = anyio.run(_chains, Path(folder), toolchain, found)
     # Not to standard output, which is the program's.
     sources = SourceCache()
-    for one, chain in zip(found, chains, strict=True):
-        sys.stderr.write(f"{_text(options.arch, one, chain, sources)}\n")
+    every = [_told_as(options.arch, one, chain, sources) for one, chain in zip(found, chains, strict=True)]
+    for one in folded([(one["kernel"], told_as) for one, told_as in zip(found, every, strict=True)]):
+        text = one if isinstance(one, str) else diagnostic_text(one, sources.read_line, os.getcwd())  # noqa: PTH109
+        sys.stderr.write(f"{text}\n")
     return 128 - status if status < 0 else status or int(bool(found))
 
 
@@ -192,8 +199,26 @@ def _addresses(told: Mapping[str, Any]) -> tuple[int | None, int | None]:
     return at, other_at
 
 
-def _text(arch: str, told: Mapping[str, Any], chains: tuple[CallChain, CallChain], sources: SourceCache) -> str:
-    """A finding as the compiler's messages are printed, where its line is known; else in one line."""
+def folded(told: Iterable[tuple[str, Diagnostic | str]]) -> Iterator[Diagnostic | str]:
+    """Yield of each kernel, place and kind the first finding, and how many others there are: an unrolled loop has many
+    instructions."""
+    groups: dict[object, list[Diagnostic | str]] = {}
+    for kernel, one in told:
+        key = one if isinstance(one, str) else (kernel, one.code, one.span)
+        groups.setdefault(key, []).append(one)
+    for first, *others in groups.values():
+        if isinstance(first, str) or not others:
+            yield first
+        else:
+            yield replace(
+                first, message=f"{first.message}; also at {count(len(others), 'other instruction')} of this place"
+            )
+
+
+def _told_as(
+    arch: str, told: Mapping[str, Any], chains: tuple[CallChain, CallChain], sources: SourceCache
+) -> Diagnostic | str:
+    """A finding as a diagnostic, where its line is known; else as a line of text."""
     memory = []
     if told["region_base"] is not None:
         memory = [MemoryRange(name="an allocation", address=int(told["region_base"]), size_bytes=told["region_size"])]
@@ -206,7 +231,7 @@ def _text(arch: str, told: Mapping[str, Any], chains: tuple[CallChain, CallChain
     calls = [
         Related(f"called from {call.function}" if call.function else "called from here", call.span) for call in at.calls
     ]
-    diagnostic = Diagnostic(
+    return Diagnostic(
         severity=Severity.ERROR,
         source=Source.VERIFY,
         code=f"verify/{finding.kind}",
@@ -214,7 +239,6 @@ def _text(arch: str, told: Mapping[str, Any], chains: tuple[CallChain, CallChain
         span=at.span,
         related=(*calls, *other),
     )
-    return str(diagnostic_text(diagnostic, sources.read_line, os.getcwd()))  # noqa: PTH109
 
 
 def _other(finding: EmulatedFinding) -> str:

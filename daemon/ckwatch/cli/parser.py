@@ -10,6 +10,7 @@ import difflib
 import itertools
 import math
 import re
+import shlex
 import sys
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -1007,8 +1008,11 @@ class CommandParser(argparse.ArgumentParser):
         words = sys.argv[1:] if args is None else [*args]
         others_follow = any(action.nargs in (argparse.PARSER, argparse.REMAINDER) for action in self._actions)
         own = itertools.takewhile(lambda word: word != "--" and not (others_follow and word[:1] != "-"), words)
-        for word in own:
+        for before, word in itertools.pairwise(itertools.chain([""], own)):
             if word[:1] == "-" and not self._knows(word):
+                wants = self._option_string_actions.get(before)
+                if wants is not None and wants.nargs is None:
+                    self.error(f"a value that begins with - is joined: {before}={shlex.quote(word)}")
                 self.refuse([word])
         return super().parse_known_args(args, namespace)
 

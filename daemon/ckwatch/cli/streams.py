@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import select
@@ -9,6 +10,8 @@ import sys
 from typing import TextIO
 
 from ckwatch.model.errors import CkwatchError
+
+_ESCAPED = "ckwatch-escaped"
 
 
 class ReaderGoneError(Exception):
@@ -56,7 +59,20 @@ def guard() -> None:
     sys.stderr = _text(_StandardError(2, "wb", closefd=False), sys.stderr)
 
 
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    r"""What an encoding has no character for as `\u00b5`, which JSON's readers know, too."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{high << 8 | low:04x}" for high, low in zip(units[::2], units[1::2], strict=True)), error.end
+
+
 def _text(file: io.FileIO, like: TextIO | None) -> TextIO:
     encoding, errors = ("utf-8", "backslashreplace") if like is None else (like.encoding, like.errors)
+    if codecs.lookup(encoding).name != "utf-8":
+        errors = _ESCAPED
     unbuffered = file.isatty() or isinstance(file, _StandardError)
     return io.TextIOWrapper(io.BufferedWriter(file), encoding=encoding, errors=errors, line_buffering=unbuffered)
+
+
+codecs.register_error(_ESCAPED, _escaped)

@@ -32,6 +32,9 @@ KEPT = 32
 SOURCE_SUFFIXES = (".hip", ".cpp", ".cc", ".cxx", ".cu")
 OPTIMIZATION = ("-O3",)
 
+BUILTINS = "linux/libclang_rt.builtins-*.a"
+"""Below clang's `lib`."""
+
 _TIME_LIMIT_S = 1800.0
 
 
@@ -50,7 +53,15 @@ def is_source(name: str) -> bool:
 
 def hipcc_command(source: Path, arch: str, flags: Sequence[str], toolchain: Toolchain, program: Path) -> list[str]:
     """The command that compiles and links `source`; `flags` come last, so that they win."""
-    return [*_compile_command(source, arch, flags, toolchain), *toolchain.link_arguments, "-o", str(program)]
+    return [*_compile_command(source, arch, flags, toolchain), *_link_arguments(toolchain), "-o", str(program)]
+
+
+def _link_arguments(toolchain: Toolchain) -> list[str]:
+    """The toolchain's, and as AMD's hipcc has them by default: host code that converts bf16 and f16 calls functions of
+    compiler-rt's that older libgccs lack."""
+    builtins = toolchain.clang.parent.parent.glob(f"lib/clang/*/lib/{BUILTINS}")
+    own = ["-rtlib=compiler-rt", "--unwindlib=libgcc"] if any(builtins) else []
+    return [*toolchain.link_arguments, *own]
 
 
 def _compile_command(source: Path, arch: str, flags: Sequence[str], toolchain: Toolchain) -> list[str]:
@@ -85,12 +96,13 @@ async def build_program(
         done = await run(*command, "-E", "-o", str(text))
         if not done.succeeded:
             return _failed(done)
-        key = await to_thread.run_sync(_key, text, [toolchain.identity, *command])
+        linking = await to_thread.run_sync(_link_arguments, toolchain)
+        key = await to_thread.run_sync(_key, text, [toolchain.identity, *command, *linking])
         stored = folder / key / source.stem
         if await to_thread.run_sync(use, stored):
             return BuiltProgram(stored)
         on_build()
-        done = await run(*command, *toolchain.link_arguments, "-o", str(program))
+        done = await run(*command, *linking, "-o", str(program))
         if not done.succeeded:
             return _failed(done)
         await to_thread.run_sync(_take, work, text, stored)
