@@ -22,7 +22,6 @@ from ckwatch.wire.state import BuildLine, Change, File, Unit, Workspace
 from ckwatch.workspace.trust import trust
 from fakes.fake_compiler import OBJECT, FakeToolchain, dynamic_symbols, elf
 from fakes.fake_verifications import FakeEmulator
-from fakes.own_renders import own_renders
 from fakes.patience import PATIENCE_S
 from helpers.workspaces import gemm_kernel
 
@@ -154,7 +153,7 @@ class Bench:
         find = cast("Callable[..., Toolchain]", lambda choice, _: self.others.get(choice.rocm, self.toolchain))
         async with open_engine(
             self.root, environment={}, launch=launch, find_toolchain=find, history=self.history, emulate=self.emulator,
-            render_workers=1, make_pool=own_renders,
+            render_workers=1,
         ) as daemon:  # fmt: skip
             yield daemon
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
@@ -14,6 +13,12 @@ from ckwatch.engine.render_pool import RenderPool, RenderWorker
 from ckwatch.engine.render_request import RenderAnswer, RenderRequest
 from ckwatch.engine.render_worker import RenderWork
 from ckwatch.model.kernels import Unit
+
+
+class RealRenders(RenderPool):
+    """Has processes, also in tests."""
+
+    make_worker = RenderWorker
 
 
 class OwnRenders(RenderWorker):
@@ -38,6 +43,3 @@ class OwnRenders(RenderWorker):
         if afterwards is not None:
             afterwards()
         return answer
-
-
-own_renders = partial(RenderPool, worker=OwnRenders)

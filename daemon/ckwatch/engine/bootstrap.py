@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -75,7 +75,6 @@ from ckwatch.engine.queries.unit import UnitQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.queries.upgrade import UpgradeQuery
 from ckwatch.engine.queries.verifications import FollowedVerifications
-from ckwatch.engine.render_pool import RenderPool
 from ckwatch.engine.side_work import SideWork
 from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.engine.watched_files import start_watching
@@ -128,19 +127,18 @@ async def open_engine(
     history: Path | None = None,
     emulate: Emulate | None = None,
     render_workers: int | None = None,
-    make_pool: Callable[[tuple[Path, ...], int], RenderPool] = RenderPool,
 ) -> AsyncIterator[Daemon]:
     """The daemon for the workspace in the folder `root`, running until the context is left.
 
     Raises UntrustedError for a workspace whose code may not run here, and CkwatchError when there is no `ckwatch.toml`.
     Everything that opens an engine calls this: a daemon, a command with `--no-daemon`, a script. `launch` starts
-    compilers, `find_toolchain` finds them, `emulate` is the emulator, and `make_pool` makes what renders; tests pass
-    others. `render_workers` processes render at once, by default one per processor.
+    compilers, `find_toolchain` finds them, and `emulate` is the emulator; tests pass others. `render_workers` processes
+    render at once, by default one per processor.
     """
     await to_thread.run_sync(require_trusted, root)
     with young_only():
         workers = render_workers or min(WORKERS, len(os.sched_getaffinity(0)))
-        tools = BuildTools(environment, workers, launch, find_toolchain, make_pool)
+        tools = BuildTools(environment, workers, launch, find_toolchain)
         state = State(renders=workers * RENDERS_PER_WORKER, units_at_once=UNITS_AT_ONCE, root=str(root))
         recorder = HistoryRecorder(history or database_path(root, environment), state)
         loop = EngineLoop(state)

@@ -61,7 +61,6 @@ class BuildTools:
     renders: int
     _launch: Launcher = run_process
     _find_toolchain: FindToolchain = discover
-    _make_pool: Callable[[tuple[Path, ...], int], RenderPool] = RenderPool
     _pools: dict[tuple[Path, ...], RenderPool] = field(default_factory=dict, init=False)
     _stores: dict[Path, ArtifactStore] = field(default_factory=dict, init=False)
     _headers: dict[tuple[str, PathRoots], HeaderFacts] = field(default_factory=dict, init=False)
@@ -225,7 +224,7 @@ class BuildTools:
         """The render workers for a template search path."""
         pool = self._pools.get(folders)
         if pool is None:
-            pool = self._pools[folders] = self._make_pool(folders, self.renders)
+            pool = self._pools[folders] = RenderPool(folders, self.renders)
         return pool
 
     @property
