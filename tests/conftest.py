@@ -66,6 +66,17 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     end_left_processes(tmp_path_factory.getbasetemp())
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_renders() -> Iterator[None]:
+    """Engines in the tests' process render there too."""
+    from ckwatch.engine.render_pool import RenderPool
+    from fakes.own_renders import OwnRenders
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RenderPool, "make_worker", OwnRenders)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind() -> Iterator[None]:
     """Fail a test that changes environment, folder or processors for those that follow it in its process."""

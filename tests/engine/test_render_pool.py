@@ -17,9 +17,9 @@ import pytest
 
 from ckwatch.core.effects import RenderPriority
 from ckwatch.engine import render_pool
-from ckwatch.engine.render_pool import RenderPool
 from ckwatch.engine.render_worker import serve
 from ckwatch.render.outcome import LENGTH_BYTES, RenderLimits
+from fakes.own_renders import RealRenders
 from fakes.patience import PATIENCE_S
 from helpers.units import place, unit
 
@@ -34,7 +34,7 @@ async def test_bombs_are_stopped_and_the_next_render_works(tmp_path: Path) -> No
     for name, text in BOMBS.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "good.hip.j2").write_text("int x = {{ MPerBlock }};")
-    async with RenderPool((tmp_path,)) as pool:
+    async with RealRenders((tmp_path,)) as pool:
         for name in BOMBS:
             outcome = (await pool.render(unit(name), RenderLimits(time_limit_s=0.5))).outcome
             assert [d.code for d in outcome.diagnostics] == ["template/limit"], name
@@ -59,7 +59,7 @@ async def test_what_a_worker_gets_does_not_grow_with_the_kernel_file(
     small = unit("t.hip.j2", MPerBlock=4)
     places = {place(line): place(line) for line in range(2000)}
     kernel = replace(small.kernel, instances=small.kernel.instances * 500, key_spans=places)
-    async with RenderPool((tmp_path,)) as pool:
+    async with RealRenders((tmp_path,)) as pool:
         for one in (small, replace(small, kernel=kernel)):
             assert (await pool.render(one)).outcome.rendered is not None
     assert sent[0] == sent[1]
@@ -84,7 +84,7 @@ async def test_a_stopped_render_depends_on_what_it_has_read(tmp_path: Path) -> N
         os.kill(worker._process.pid, signal.SIGKILL)
 
     read = write()
-    async with RenderPool((tmp_path,)) as pool:
+    async with RealRenders((tmp_path,)) as pool:
         worker = pool._all[0]
         usual = (await pool.render(unit("t.hip.j2"), RenderLimits(time_limit_s=PATIENCE_S))).outcome
         assert usual.read == read
@@ -109,7 +109,7 @@ async def test_modules_beside_the_kernel_files_are_not_imported(
     monkeypatch.chdir(tmp_path)
     if path is not None:
         monkeypatch.setenv("PYTHONPATH", path)
-    async with RenderPool((tmp_path,)) as pool:
+    async with RealRenders((tmp_path,)) as pool:
         outcome = (await pool.render(unit("t.hip.j2"))).outcome
     assert outcome.rendered is not None, outcome.diagnostics
     assert outcome.rendered.text == "7"
@@ -125,7 +125,7 @@ def test_a_worker_whose_parent_was_killed_while_it_asked_ends(tmp_path: Path, be
 async def test_a_killed_worker_is_reported_and_replaced(tmp_path: Path) -> None:
     (tmp_path / "slow.hip.j2").write_text(BOMBS["rounds.hip.j2"])
     (tmp_path / "good.hip.j2").write_text("fine")
-    async with RenderPool((tmp_path,)) as pool:
+    async with RealRenders((tmp_path,)) as pool:
         await pool.start()
         worker = pool._all[0]
         assert worker._process is not None
@@ -144,7 +144,7 @@ async def kill_later(pid: int) -> None:
 
 async def test_cancelling_kills_the_worker(tmp_path: Path) -> None:
     (tmp_path / "slow.hip.j2").write_text(BOMBS["rounds.hip.j2"])
-    async with RenderPool((tmp_path,)) as pool:
+    async with RealRenders((tmp_path,)) as pool:
         await pool.start()
         process = pool._all[0]._process
         assert process is not None
@@ -156,7 +156,7 @@ async def test_cancelling_kills_the_worker(tmp_path: Path) -> None:
         assert ended.status == -signal.SIGKILL
 
 
-async def running_after(pool: RenderPool, first: str, priority: RenderPriority = RenderPriority.OTHERS) -> int:
+async def running_after(pool: RealRenders, first: str, priority: RenderPriority = RenderPriority.OTHERS) -> int:
     """How many workers run when `good.hip.j2` was rendered beside `first`."""
     async with pool, anyio.create_task_group() as tasks:
         await pool.start()
@@ -181,4 +181,4 @@ async def test_a_worker_is_started_when_others_are_busy_for_long(
 ) -> None:
     for name, text in {**BOMBS, "good.hip.j2": "fine", "other.hip.j2": "fine"}.items():
         (tmp_path / name).write_text(text)
-    assert await running_after(RenderPool((tmp_path,), 2, start_s=start_s), first, priority) == workers
+    assert await running_after(RealRenders((tmp_path,), 2, start_s=start_s), first, priority) == workers

@@ -28,10 +28,11 @@ def compiled(text: str, toolchain: Toolchain, *flags: str) -> Path:
         assert result.returncode == 0, result.stderr
         target.touch()
 
-    return kept("hip", (_identity(toolchain), *toolchain.hip_arguments, *flags, text), make)
+    return kept("hip", (identity(toolchain), *toolchain.hip_arguments, *flags, text), make)
 
 
 @cache
-def _identity(toolchain: Toolchain) -> str:
+def identity(toolchain: Toolchain) -> str:
+    """Return what its products depend on: its programs and headers."""
     with ArtifactStore(STORE) as store:  # which remembers the hashes of headers
         return toolchain_identity(toolchain, store.contents)

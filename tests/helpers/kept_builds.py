@@ -65,10 +65,10 @@ def identity(compiler: str) -> tuple[str, ...]:
 
 
 @cache
-def content(folder: Path) -> str:
-    """The digest of all files below a folder that no test changes."""
+def content(folder: Path, pattern: str = "*") -> str:
+    """The digest of the files below a folder that no test changes."""
     digest = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+    for path in sorted(path for path in folder.rglob(pattern) if path.is_file()):
         data = path.read_bytes()
         digest.update(f"{path.relative_to(folder)}\0{len(data)}\0".encode() + data)
     return digest.hexdigest()

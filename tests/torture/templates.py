@@ -25,12 +25,12 @@ from jinja2.runtime import Context
 from jinja2.utils import Cycler, Joiner, Namespace
 
 import ckwatch_templates
-from ckwatch.engine.render_pool import RenderPool
 from ckwatch.model.kernels import Unit
 from ckwatch.render.environment import TemplateEnvironment
 from ckwatch.render.hooks import KernelHooks
 from ckwatch.render.outcome import RenderLimits, RenderOutcome
 from ckwatch.render.renderer import Renderer
+from fakes.own_renders import RealRenders
 from fakes.patience import PATIENCE_S
 from helpers.units import unit
 from torture.bystander import peak_memory_kib
@@ -322,7 +322,7 @@ def run(rounds: Rounds) -> None:
         *(str(folder), str(ckwatch_templates.ROOT), sys.base_prefix, "/proc/self/mountinfo"),
         *filter(os.path.isabs, sys.path),
     )
-    pool = RenderPool((folder, ckwatch_templates.ROOT))
+    pool = RealRenders((folder, ckwatch_templates.ROOT))
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(pool):
         for chance in rounds:
             with rounds.watched():
@@ -370,7 +370,7 @@ def check(outcome: RenderOutcome, folder: Path) -> None:
         assert ".." not in Path(path).parts, path
 
 
-def explode(rounds: Rounds, portal: BlockingPortal, pool: RenderPool, folder: Path, text: str) -> None:
+def explode(rounds: Rounds, portal: BlockingPortal, pool: RealRenders, folder: Path, text: str) -> None:
     """Render it in a worker: it ends, takes no memory here, and the next render is right."""
     rounds.using(text)
     (folder / "b.hip.j2").write_bytes(text.encode())

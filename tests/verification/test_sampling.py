@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ckwatch.compile.toolchain.discover import discover
+from helpers.hip_compiles import compiled
 
 SOURCE = Path(__file__).parents[1] / "cases" / "sampled_kernels.hip"
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(600)]
@@ -29,15 +30,10 @@ WHY_WHOLE = {
 
 
 @pytest.fixture(scope="module")
-def found(library: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def found(library: Path) -> dict[str, Any]:
     toolchain = discover()
-    shared = tmp_path_factory.mktemp("sampled") / "kernels.so"
-    command = [
-        *(str(toolchain.hipcc), *toolchain.hip_arguments, "--offload-arch=gfx942", "-O1", "-shared", "-fPIC"),
-        *(str(SOURCE), "-o", str(shared), *toolchain.link_arguments),
-    ]
-    made = subprocess.run(command, env=dict(toolchain.environment), capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
+    flags = ("--offload-arch=gfx942", "-O1", "-shared", "-fPIC", *toolchain.link_arguments)
+    shared = compiled(SOURCE.read_text(), toolchain, *flags)
     script = Path(__file__).with_name("sampled_launches.py")
     command = [sys.executable, str(script), str(library), str(toolchain.objdump), str(shared), *WHY_WHOLE]
     ended = subprocess.run(command, env=dict(os.environ), stdout=subprocess.PIPE, check=True)

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 import anyio
 
@@ -227,9 +227,11 @@ class RenderPool:
     Another worker is started when those that have started are busy for `start_s`, or at once for what is looked at.
     """
 
+    make_worker: ClassVar[type[RenderWorker]] = RenderWorker
+
     def __init__(self, folders: tuple[Path, ...], size: int = 1, *, start_s: float = START_S) -> None:
         self._start_s = start_s
-        self._idle = [RenderWorker(folders) for _ in range(size)]
+        self._idle = [self.make_worker(folders) for _ in range(size)]
         self._all = tuple(self._idle)
         self._waiting: tuple[deque[_Waiting], ...] = tuple(deque() for _ in RenderPriority)
 

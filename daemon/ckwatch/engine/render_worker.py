@@ -41,7 +41,7 @@ ADDRESS_SPACE_LIMIT_BYTES = 2 * 1024**3
 BUILTIN = str(ckwatch_templates.ROOT)
 
 
-class _Work:
+class RenderWork:
     """Answers requests."""
 
     def __init__(self, folders: tuple[Path, ...], report: Callable[[Lookups], None]) -> None:
@@ -112,7 +112,7 @@ def serve(folders: tuple[Path, ...], requests: BinaryIO, answers: BinaryIO) -> N
         if known is None or lookups.missed - known.missed or lookups.read.items() - known.read.items():
             send(lookups)
 
-    work = _Work(folders, report)
+    work = RenderWork(folders, report)
     while len(head := requests.read(LENGTH_BYTES)) == LENGTH_BYTES:
         length = int.from_bytes(head, "big")
         data = requests.read(length)

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
+from ckwatch.compile.toolchain import debian
 from ckwatch.compile.toolchain.clangd import ClangdProgram, fetch_clangd, find_clangd, major_to_fetch
 from ckwatch.compile.toolchain.debian_programs import DebianProgram
 from ckwatch.compile.toolchain.discover import discover
@@ -19,6 +20,7 @@ from ckwatch.compile.toolchain.installations import cache_folder
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.model.errors import ToolchainError
+from helpers.kept_builds import FOLDER, content
 from helpers.rocm_trees import make_program, make_rocm
 
 CLANG = """case "$*" in
@@ -218,10 +220,13 @@ async def test_without_apt_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch, t
 async def test_a_real_one_answers(major: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """22 is that of the toolchain, fetched into the user's own cache unless it is there.
 
-    16 is of a Debian whose packages have files outside of /usr, and that the newest one has no more.
+    16 is of a Debian whose packages have files outside of /usr, and that the newest one has no more. It is kept for later
+    runs as long as the code that unpacks is the same.
     """
     if major == 16:
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        monkeypatch.setenv(
+            "XDG_CACHE_HOME", str(FOLDER / "clangd" / content(Path(debian.__file__).parent, "*debian*.py"))
+        )
     program = await fetch_clangd(major)
     tree = program.parents[4]
     assert list(tree.glob(f"usr/lib/llvm-{major}/lib/clang/*/include/stddef.h"))
