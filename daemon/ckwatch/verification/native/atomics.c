@@ -145,7 +145,8 @@ void memory_atomic(Wave *w, const Instruction *i, const Places *p, uint32_t deta
       old = exchange(w->launch, at, operation, bytes, lane_data(w, data, lane, bytes), other);
       if (ordered)
         order_atomic(w, i, region, at, operation, bytes, operation != CMPSWAP || old == other, result >= 0, (int)lane);
-      if (w->checks && region->undefined) {
+      uint64_t offset = at - region->base;
+      if (w->checks && region->undefined && offset < region->undefined_to && offset + bytes > region->undefined_from) {
         undefined |= undefined_memory(region, p, 1ull << lane, bytes, shadow);
         if (operation == SWAP) memset(region->undefined + (at - region->base), 0, bytes);
       }

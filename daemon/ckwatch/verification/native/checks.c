@@ -598,6 +598,31 @@ static void move_shadows(Wave *w, const Instruction *i, const Instruction *origi
       note_row(c, i->operand[n].index + k, origin);
 }
 
+/* v_cndmask_b32 by a mask without doubt: what is chosen brings its undefined bits. */
+static bool selects(const Wave *w, const Instruction *i) {
+  const Operand *mask = &i->operand[3];
+  return i->direct && i->operand_count == 4 && mask->kind == SCALAR && begins(i->row->name, "v_cndmask_b32") &&
+         !(scalar_pair_shadow(w->checks, mask->index) & EXEC_OF(w));
+}
+
+static void select_shadows(Wave *w, const Instruction *i, const Instruction *origin) {
+  WaveChecks *c = w->checks;
+  const uint64_t mask = scalar_operand_pair(w, &i->operand[3]), exec = EXEC_OF(w);
+  uint32_t *result = prepare_row(c, i->operand[0].index);
+  const uint32_t *rows[2] = {NULL, NULL};
+  uint32_t scalars[2] = {0, 0};
+  for (unsigned n = 0; n < 2; n++) {
+    const Operand *o = &i->operand[1 + n];
+    if (o->kind == VECTOR) rows[n] = prepare_row(c, o->index);
+    else if (o->kind == SCALAR) scalars[n] = scalar_shadow(c, o->index);
+  }
+  for (unsigned l = 0; l < LANES; l++) {
+    unsigned n = mask >> l & 1;
+    if (exec >> l & 1) result[l] = rows[n] ? rows[n][l] : scalars[n];
+  }
+  note_row(c, i->operand[0].index, origin);
+}
+
 /* D = A·B + C. Lane l has a row of A and a column of B, both of number l modulo rows; what it gets of D is in its
  * column. Register n of a lane is in row n / 4 · 8 + l / 32 · 4 + n % 4 (32 rows) or l / 16 · 4 + n (16 rows; of WMMA
  * 2 · n + l / 16, of gfx12's l / 16 · 8 + n, or two of 16 bits). */
@@ -686,6 +711,7 @@ static NO_INLINE void propagate(Wave *w, const Instruction *i, unsigned reads) {
   if (!origin && flags & READS_SCC && c->shadow.s[SCC]) origin = c->scalar_origin[SCC];
   if (flags & IS_MATRIX) matrix_lanes(c, i, origin);
   else if (moves_bits(i)) move_shadows(w, i, origin);
+  else if (selects(w, i)) select_shadows(w, i, origin);
   else if (i->row != &unknown_row && (i->writes || flags & (WRITES_SCC | WRITES_VCC))) try_instruction(w, i, origin);
 }
 

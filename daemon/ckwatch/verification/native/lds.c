@@ -458,17 +458,20 @@ static void ds_read_transposed(Wave *w, const Instruction *i) {
 static void put_permuted(Wave *w, const Instruction *i, unsigned to, unsigned from, const uint8_t source[LANES]) {
   uint64_t lanes = EXEC_OF(w);
   Lanes values;
-  for (int l = 0; l < LANES; l++) values[l] = source[l] < LANES ? w->v[from][source[l]] : 0;
+  uint32_t row[LANES + 1];
+  memcpy(row, w->v[from], sizeof(Lanes));
+  row[LANES] = 0;
+  for (int l = 0; l < LANES; l++) values[l] = row[source[l]];
   if (w->checks) {
     LoadShadow shadow;
     uint64_t undefined = 0, used = 0;
     unsigned lane;
-    FOR_LANES(lane, lanes) if (source[lane] < LANES) used |= 1ull << source[lane];
+    for (int l = 0; l < LANES; l++) used |= (lanes >> l & (source[l] < LANES)) << (source[l] & 63);
     check_use(w, i, from, 1, BOTH_HALVES, used);
     if (w->checks->undefined_lanes[from] & used) {
-      const uint32_t *row = prepare_row(w->checks, from);
+      const uint32_t *unknown = prepare_row(w->checks, from);
       FOR_LANES(lane, lanes) {
-        shadow[lane][0] = source[lane] < LANES ? row[source[lane]] : 0;
+        shadow[lane][0] = source[lane] < LANES ? unknown[source[lane]] : 0;
         undefined |= (uint64_t)(shadow[lane][0] != 0) << lane;
       }
     }
@@ -486,9 +489,11 @@ static void ds_bpermute(Wave *w, const Instruction *i) {
   const Operand *o = i->operand;
   uint8_t source[LANES];
   if (w->checks) check_address(w, i, &o[1], lanes);
+  const uint32_t *at = w->v[o[1].index], offset = (uint32_t)i->offset, among = lanes_of_wave(w->launch->arch) - 1;
+  const uint64_t readable = i->row->detail ? ~0ull : lanes;
   for (int l = 0; l < LANES; l++) {
-    uint32_t from = (w->v[o[1].index][l] + (uint32_t)i->offset) / 4 % lanes_of_wave(w->launch->arch);
-    source[l] = i->row->detail || lanes >> from & 1 ? (uint8_t)from : LANES;
+    uint32_t from = (at[l] + offset) / 4 & among;
+    source[l] = (uint8_t)(readable >> from & 1 ? from : LANES);
   }
   put_permuted(w, i, o[0].index, o[2].index, source);
 }

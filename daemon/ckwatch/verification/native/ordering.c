@@ -655,6 +655,37 @@ static bool note_whole_reads(GroupOrder *g, RegionAccesses *a, const Places *p, 
   return true;
 }
 
+/* Some bytes of a dword. False where another workgroup has written it. */
+static inline bool note_part(GroupOrder *g, RegionAccesses *a, uint64_t word, unsigned mask, Access mine) {
+  const Access same = ~((Access)MOST_SITES << SITE_SHIFT | SAME_VALUE | IN_CACHE);
+  uint64_t n = word - a->first_word;
+  hold(g, word);
+  if (is_written(g, a) && is_foreign(g, seen(&a->writes[n]))) return false;
+  mine |= (Access)mask << MASK_SHIFT;
+  if (((seen(&a->reads[n][0]) ^ mine) & same) != 0) note_read(g, a, n, mine);
+  return true;
+}
+
+/* Reads of bytes and half words that lie side by side, or in one place, as neighbouring lanes most often have them. */
+static bool note_narrow_reads(GroupOrder *g, RegionAccesses *a, const Places *p, unsigned bytes, Access mine) {
+  uint64_t left = p->lanes;
+  while (left) {
+    unsigned lane = (unsigned)__builtin_ctzll(left);
+    uint64_t from = p->at[lane], to = from + bytes;
+    for (left &= left - 1; left; left &= left - 1) {
+      uint64_t at = p->at[__builtin_ctzll(left)];
+      if (at < from || at > to) break;
+      if (at + bytes > to) to = at + bytes;
+    }
+    uint64_t first = from / 4, last = (to - 1) / 4, whole = (from + 3) / 4, end = to / 4;
+    if (from % 4 && !note_part(g, a, first, mask_of_word(first, from, (unsigned)(to - from)), mine)) return false;
+    if (to % 4 && (last != first || from % 4 == 0) && !note_part(g, a, last, mask_of_word(last, from, (unsigned)(to - from)), mine))
+      return false;
+    if (whole < end && !note_range(g, a, whole - a->first_word, end - whole, mine | 15 << MASK_SHIFT)) return false;
+  }
+  return true;
+}
+
 void order_read(Wave *w, const Instruction *i, const Region *region, const Places *p, uint64_t lanes, unsigned bytes) {
   GroupOrder *g = w->group->order;
   RegionAccesses *a = accesses_of(g->ordering, region);
@@ -662,7 +693,9 @@ void order_read(Wave *w, const Instruction *i, const Region *region, const Place
   bool past_caches = passes_caches(w->launch, i);
   g->has_read = true;
   Access mine = access_by(g, i, past_caches ? BY_ATOMIC : 0);
-  if (past_caches || g->acquired.count || lanes != p->lanes || !note_whole_reads(g, a, p, bytes, mine)) {
+  bool is_noted = !past_caches && !g->acquired.count && lanes == p->lanes &&
+                  (bytes < 4 ? note_narrow_reads(g, a, p, bytes, mine) : note_whole_reads(g, a, p, bytes, mine));
+  if (!is_noted) {
     unsigned lane;
     uint64_t before = 0;
     FOR_LANES(lane, lanes) {
@@ -798,29 +831,52 @@ static inline void set_all(Access *writes, Access mine, unsigned count, const ui
   for (; n < count; n++) set(&writes[n], mine | (before[n] == values[n] ? SAME_VALUE : 0));
 }
 
-/* Of lanes with places in a row, each of whole dwords. False where another workgroup has accessed one. */
-static bool note_row_written(Wave *w, RegionAccesses *a, const Places *p, unsigned first, unsigned last, unsigned bytes,
-                             unsigned index, Access mine) {
+/* Of dwords side by side that are about to be `values`. False where another workgroup has accessed one. */
+static bool note_words_written(const Wave *w, RegionAccesses *a, uint64_t word, unsigned count, const uint32_t *values,
+                               Access mine) {
   GroupOrder *g = w->group->order;
-  unsigned words = bytes / 4;
-  for (unsigned end; first <= last; first = end) {
-    uint64_t word = p->at[first] / 4, n = word - a->first_word;
-    unsigned here = (unsigned)(PAGE - word % PAGE) / words;
-    if (!here) return false;
-    end = last + 1 - first < here ? last + 1 : first + here;
-    unsigned count = (end - first) * words;
+  mine |= 15 << MASK_SHIFT;
+  for (unsigned here; count; word += here, values += here, count -= here) {
+    uint64_t n = word - a->first_word;
+    here = (unsigned)(PAGE - word % PAGE);
+    here = count < here ? count : here;
     hold(g, word);
-    if (any_foreign(g, a->writes + n, count) ||
-        (a->read_singly > g->ordering->before && any_foreign(g, a->reads[n], SLOTS * count)) ||
-        any_foreign(g, a->blocks[block_of(a, n)], SLOTS * (block_of(a, n + count - 1) - block_of(a, n) + 1)))
+    if (any_foreign(g, a->writes + n, here) ||
+        (a->read_singly > g->ordering->before && any_foreign(g, a->reads[n], SLOTS * here)) ||
+        any_foreign(g, a->blocks[block_of(a, n)], SLOTS * (block_of(a, n + here - 1) - block_of(a, n) + 1)))
       return false;
-    uint32_t values[4 * LANES];
-    const uint32_t *row = w->v[index] + first;
-    for (unsigned k = 0; words > 1 && k < words; k++)
-      for (unsigned l = 0; l < end - first; l++) values[l * words + k] = w->v[index + k][first + l];
-    set_all(a->writes + n, mine, count, (const uint32_t *)(uintptr_t)p->at[first], words > 1 ? values : row);
+    set_all(a->writes + n, mine, here, (const uint32_t *)(uintptr_t)(word * 4), values);
   }
   return true;
+}
+
+/* Of lanes with places in a row, each of whole dwords. */
+static bool note_row_written(const Wave *w, RegionAccesses *a, const Places *p, unsigned first, unsigned last,
+                             unsigned bytes, unsigned index, Access mine) {
+  const unsigned words = bytes / 4, count = (last - first + 1) * words;
+  uint32_t values[4 * LANES];
+  for (unsigned k = 0; words > 1 && k < words; k++)
+    for (unsigned l = first; l <= last; l++) values[(l - first) * words + k] = w->v[index + k][l];
+  return note_words_written(w, a, p->at[first] / 4, count, words > 1 ? values : w->v[index] + first, mine);
+}
+
+/* Of lanes that store a byte or a half word, those that store whole dwords together. The others are returned. */
+static uint64_t note_narrow_writes(const Wave *w, RegionAccesses *a, const Places *p, uint32_t detail, unsigned index,
+                                   Access mine) {
+  const unsigned bytes = detail & BYTES, each = 4 / bytes, shift = detail & HIGH ? 16 : 0;
+  const uint32_t *row = w->v[index], mask = bytes == 1 ? 0xff : 0xffff;
+  uint64_t others = p->lanes;
+  for (unsigned first = 0, last; first < LANES; first = last + 1) {
+    last = first;
+    if (!(p->lanes >> first & 1) || p->at[first] % 4) continue;
+    while (last + 1 < LANES && p->lanes >> (last + 1) & 1 && p->at[last + 1] == p->at[last] + bytes) last++;
+    const unsigned words = (last - first + 1) / each;
+    uint32_t values[LANES] = {0};
+    for (unsigned n = 0; n < words * each; n++) values[n / each] |= (row[first + n] >> shift & mask) << n % each * bytes * 8;
+    if (words && note_words_written(w, a, p->at[first] / 4, words, values, mine))
+      others &= ~(~0ull >> (LANES - words * each) << first);
+  }
+  return others;
 }
 
 void order_store(Wave *w, const Instruction *i, const Places *p, uint32_t detail, unsigned index) {
@@ -833,12 +889,13 @@ void order_store(Wave *w, const Instruction *i, const Places *p, uint32_t detail
   RegionAccesses *a = NULL;
   if (region) {
     a = begin_writes(w, region);
-    left = a ? first_of_runs(p, p->lanes, bytes, false) : 0;
+    left = a && bytes >= 4 ? first_of_runs(p, p->lanes, bytes, false) : 0;
     if (left || !a) by_lane = 0;
+    else if (bytes < 4) by_lane = note_narrow_writes(w, a, p, detail, index, mine);
   }
   for (unsigned last; left;) {
     unsigned first = next_run(&left, p->lanes, &last);
-    if (!note_row_written(w, a, p, first, last, bytes, index, mine | 15 << MASK_SHIFT))
+    if (!note_row_written(w, a, p, first, last, bytes, index, mine))
       by_lane |= ~0ull >> (LANES - 1 - last) & ~0ull << first;
   }
   FOR_LANES(lane, by_lane) {

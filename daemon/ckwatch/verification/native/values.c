@@ -1,8 +1,10 @@
 /* Operands and results with SDWA and DPP; see values.h. */
 #include "values.h"
 
+#include <pthread.h>
+
 /* The lane that `lane` reads by a DPP control; -1 if it is invalid. */
-static int dpp_source(int control, int lane) {
+static int find_dpp_source(int control, int lane) {
   int row = lane & ~15, in_row = lane & 15;
   if (control <= 0xff) return (lane & ~3) | (control >> (lane & 3) * 2 & 3);
   if (control >= 0x101 && control <= 0x10f) return in_row + (control & 15) < 16 ? lane + (control & 15) : -1;
@@ -23,40 +25,55 @@ static int dpp_source(int control, int lane) {
   }
 }
 
+
+/* The same from a table. */
+enum { DPP_CONTROLS = 0x170 };
+static int8_t dpp_sources[DPP_CONTROLS][LANES];
+static pthread_once_t dpp_found = PTHREAD_ONCE_INIT;
+static void find_dpp_sources(void) {
+  for (int control = 0; control < DPP_CONTROLS; control++)
+    for (int l = 0; l < LANES; l++) dpp_sources[control][l] = (int8_t)find_dpp_source(control, l);
+}
+static const int8_t *sources_of(const Instruction *i) {
+  pthread_once(&dpp_found, find_dpp_sources);
+  return dpp_sources[i->dpp_control < DPP_CONTROLS ? i->dpp_control : DPP_CONTROLS - 1];
+}
+
 static inline uint64_t readable_lanes(const Wave *w, const Instruction *i) { return i->fetch_inactive ? ~0ull : EXEC_OF(w); }
 
-static uint32_t selected(uint32_t value, uint8_t select, bool sext) {
-  switch (select) {
-    case BYTE_0: case BYTE_1: case BYTE_2: case BYTE_3:
-      value = value >> (select - BYTE_0) * 8 & 255;
-      return sext ? (uint32_t)(int8_t)value : value;
-    case WORD_0: case WORD_1:
-      value = value >> (select - WORD_0) * 16 & 0xffff;
-      return sext ? (uint32_t)(int16_t)value : value;
-    default: return value;
-  }
+/* Bits of a select: how far the value is shifted up, so that they are the uppermost, and down again. */
+typedef struct {
+  uint32_t up, down;
+} Select;
+static inline Select select_of(const Operand *o) {
+  if (o->select <= BYTE_3 && o->select >= BYTE_0) return (Select){24 - (o->select - BYTE_0) * 8u, 24};
+  if (o->select == WORD_0 || o->select == WORD_1) return (Select){16 - (o->select - WORD_0) * 16u, 16};
+  return (Select){0, 0};
+}
+static inline void select_bits(uint32_t *values, const uint32_t *row, unsigned count, const Operand *o) {
+  const Select s = select_of(o);
+  if (o->sext) for (unsigned l = 0; l < count; l++) values[l] = (uint32_t)((int32_t)(row[l] << s.up) >> s.down);
+  else for (unsigned l = 0; l < count; l++) values[l] = row[l] << s.up >> s.down;
 }
 
 const uint32_t *fetch_slow(const Wave *w, const Instruction *i, const Operand *o, uint32_t part, uint32_t *buffer) {
   if (o->kind == VECTOR) {
     const uint32_t *row = w->v[o->index + part];
     if (i->dpp && o == &i->operand[i->row->results]) {
-      uint64_t exec = readable_lanes(w, i);
-      for (int l = 0; l < LANES; l++) {
-        int from = dpp_source(i->dpp_control, l);
-        buffer[l] = from >= 0 && exec >> from & 1 ? row[from] : 0;
-      }
+      const uint64_t exec = readable_lanes(w, i);
+      const int8_t *from = sources_of(i);
+      for (int l = 0; l < LANES; l++) buffer[l] = from[l] >= 0 && exec >> (from[l] & 63) & 1 ? row[from[l] & 63] : 0;
       row = buffer;
     }
     if (o->select == DWORD) return row;
-    for (int l = 0; l < LANES; l++) buffer[l] = selected(row[l], o->select, o->sext);
+    select_bits(buffer, row, LANES, o);
     return buffer;
   }
   uint32_t value = 0;
   if (o->kind == SCALAR) value = o->count > 1 || part == 0 ? scalar_of(w, o->index + part) : 0;
   else if (part == 0) value = literal_32(o);
   else value = o->is_float ? 0 : (uint32_t)(o->bits >> 32);
-  value = selected(value, o->select, o->sext);
+  select_bits(&value, &value, 1, o);
   for (int l = 0; l < LANES; l++) buffer[l] = value;
   return buffer;
 }
@@ -64,25 +81,26 @@ const uint32_t *fetch_slow(const Wave *w, const Instruction *i, const Operand *o
 void put_slow(Wave *w, const Instruction *i, const Operand *o, const uint32_t *values) {
   uint64_t lanes = EXEC_OF(w);
   uint32_t *row = w->v[o->index];
-  if (i->dpp)
+  if (i->dpp) {
+    const int8_t *from = sources_of(i);
+    const uint64_t readable = readable_lanes(w, i);
     for (int l = 0; l < LANES; l++) {
-      int from = dpp_source(i->dpp_control, l);
-      bool valid = from >= 0 && readable_lanes(w, i) >> from & 1;
+      bool valid = from[l] >= 0 && readable >> from[l] & 1;
       if (!(i->row_mask >> (l >> 4) & 1) || !(i->bank_mask >> (l >> 2 & 3) & 1) || (!valid && !i->bound_ctrl))
         lanes &= ~(1ull << l);
     }
+  }
+  if (!i->sdwa || i->dst_select == DWORD) {
+    choose_lanes(row, lanes, values, row);
+    return;
+  }
+  const bool is_byte = i->dst_select <= BYTE_3;
+  const uint32_t shift = is_byte ? (i->dst_select - BYTE_0) * 8u : (i->dst_select - WORD_0) * 16u;
+  const uint32_t width = is_byte ? 8 : 16, mask = (1u << width) - 1, above = (uint32_t)(~0ull << (shift + width));
   for (int l = 0; l < LANES; l++) {
     if (!(lanes >> l & 1)) continue;
-    uint32_t value = values[l];
-    if (i->sdwa && i->dst_select != DWORD) {
-      bool is_byte = i->dst_select <= BYTE_3;
-      int shift = is_byte ? (i->dst_select - BYTE_0) * 8 : (i->dst_select - WORD_0) * 16;
-      uint32_t width = is_byte ? 8 : 16, mask = (1u << width) - 1;
-      uint32_t kept = i->dst_unused == 2 ? row[l] & ~(mask << shift) : 0;
-      value &= mask;
-      if (i->dst_unused == 1 && value >> (width - 1)) kept |= (uint32_t)(~0ull << (shift + width));
-      value = kept | value << shift;
-    }
-    row[l] = value;
+    uint32_t value = values[l] & mask, kept = i->dst_unused == 2 ? row[l] & ~(mask << shift) : 0;
+    if (i->dst_unused == 1 && value >> (width - 1)) kept |= above;
+    row[l] = kept | value << shift;
   }
 }

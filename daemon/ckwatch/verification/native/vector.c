@@ -1015,13 +1015,13 @@ static inline void load_mixed(const Wave *w, const Instruction *i, int n, float 
     const uint32_t *from = fetch(w, i, o, 0, buffer);
     if (from != buffer) memcpy(buffer, from, sizeof buffer);
   }
-  EACH {
-    uint32_t half = buffer[l] >> (upper ? 16 : 0) & 0xffff;
-    float x = is_f16 ? brain ? f32_of_bf16(half) : f32_of_f16(half) : packed_f32(w, buffer[l]);
-    if (o->abs || i->neg_hi >> source & 1) x = fabsf(x);
-    if (o->neg || i->neg_lo >> source & 1) x = -x;
-    values[l] = x;
-  }
+  const uint32_t shift = upper ? 16 : 0;
+  const uint32_t kept = o->abs || i->neg_hi >> source & 1 ? 0x7fffffff : ~0u;
+  const uint32_t turned = (uint32_t)(o->neg || i->neg_lo >> source & 1) << 31;
+  if (!is_f16) EACH values[l] = packed_f32(w, buffer[l]);
+  else if (brain) EACH values[l] = f32_of_bf16(buffer[l] >> shift & 0xffff);
+  else EACH values[l] = f32_of_f16(buffer[l] >> shift & 0xffff);
+  EACH values[l] = f32_of_bits((bits_of_f32(values[l]) & kept) ^ turned);
 }
 static inline void mixed_sum(const Wave *w, const Instruction *i, float *sums) {
   float a[LANES], b[LANES], c[LANES];

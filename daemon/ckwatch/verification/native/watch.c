@@ -170,7 +170,7 @@ static void print_progress(double running_s) {
     name_kernel(running->kernel->name, name);
     uint64_t done = running->progress / 2; /* each begins and ends */
     double left_s = done ? (now_s() - began_s) * (double)(running_workgroups - done) / (double)done : 0;
-    if (done) snprintf(rest, sizeof rest, left_s < 90 ? ", about %.0f s to go" : ", about %.0f min to go", left_s < 90 ? left_s : left_s / 60);
+    if (left_s >= 1) snprintf(rest, sizeof rest, left_s < 90 ? ", about %.0f s to go" : ", about %.0f min to go", left_s < 90 ? left_s : left_s / 60);
     snprintf(launch, sizeof launch, "%s is at work, %" PRIu64 " of its %" PRIu64 " workgroups have ended%s",
              name, done, running_workgroups, rest);
   }
