@@ -118,9 +118,15 @@ def test_findings_of_one_place_are_one() -> None:
         span = Span("/p/a.hip", Position(line, 0), Position(line, 1))
         return Diagnostic(Severity.ERROR, Source.VERIFY, "verify/lds-race", f"a race at `{instruction}`", span)
 
-    told = [("k", finding(3, "ds_read_u16 v5")), ("k", "no line"), ("k", finding(3, "ds_read_u16 v6"))]
-    told += [("k", finding(4, "ds_write_b16 v5")), ("other", finding(3, "ds_read_u16 v5")), ("k", "no line")]
-    assert [one if isinstance(one, str) else one.message for one in folded(told)] == [
+    found: list[tuple[str, Diagnostic | str]] = [
+        ("k", finding(3, "ds_read_u16 v5")),
+        ("k", "no line"),
+        ("k", finding(3, "ds_read_u16 v6")),
+        ("k", finding(4, "ds_write_b16 v5")),
+        ("other", finding(3, "ds_read_u16 v5")),
+        ("k", "no line"),
+    ]
+    assert [one if isinstance(one, str) else one.message for one in folded(found)] == [
         "a race at `ds_read_u16 v5`; also at 1 other instruction of this place",
         "no line",
         "a race at `ds_write_b16 v5`",

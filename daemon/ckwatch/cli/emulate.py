@@ -199,11 +199,11 @@ def _addresses(told: Mapping[str, Any]) -> tuple[int | None, int | None]:
     return at, other_at
 
 
-def folded(told: Iterable[tuple[str, Diagnostic | str]]) -> Iterator[Diagnostic | str]:
+def folded(found: Iterable[tuple[str, Diagnostic | str]]) -> Iterator[Diagnostic | str]:
     """Yield of each kernel, place and kind the first finding, and how many others there are: an unrolled loop has many
     instructions."""
     groups: dict[object, list[Diagnostic | str]] = {}
-    for kernel, one in told:
+    for kernel, one in found:
         key = one if isinstance(one, str) else (kernel, one.code, one.span)
         groups.setdefault(key, []).append(one)
     for first, *others in groups.values():

@@ -101,8 +101,8 @@ async def parts_check(workspace: Path | None, toolchain: Toolchain) -> DoctorChe
 
 @stoppable()  # apt, which holds a lock, ends with it
 async def install(options: argparse.Namespace) -> int:
-    """Install a private toolchain, or what a ROCm lacks of Composable Kernel; clangd, the headers of clang and of ROCm's
-    libraries by themselves, or beside these.
+    """Install a private toolchain, or what a ROCm lacks of Composable Kernel; clangd, the headers of clang and those of
+    ROCm's libraries by themselves, or beside these.
 
     With a progress bar, or plain lines where there is no terminal. Raises `UntrustedError` for a workspace whose
     compiler may not run here, for all but the first two, and `CkwatchError`.

@@ -26,9 +26,9 @@ from ckwatch.core.state import State
 from ckwatch.core.step import start, step
 from ckwatch.engine.change_feed import ChangeFeed
 from ckwatch.engine.file_diagnostics import DiagnosedFiles
-from ckwatch.system.memory import capacity_bytes
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.topics import Topic
+from ckwatch.system.memory import capacity_bytes
 
 log = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ from ckwatch.engine.file_diagnostics import refused_shapes, skipped_in_sweeps
 from ckwatch.engine.handlers.farm_link import FarmLink
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.loop import EngineLoop
-from ckwatch.system.memory import resident_bytes
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.to_wire import shown_phase, workspace_to_wire
 from ckwatch.model.version import __version__
+from ckwatch.system.memory import resident_bytes
 from ckwatch.wire.state import Status, WorkspaceDetail
 
 LOG_READ_BYTES = 1_000_000
