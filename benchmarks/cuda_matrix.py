@@ -29,8 +29,9 @@ import anyio
 import numpy as np
 
 from benchmarks.cuda_kernels import Kernel, unit_request
+from benchmarks.cutlass_cases import PATH
 from benchmarks.measurement import Bench
-from benchmarks.reporting import RESULTS, machine
+from benchmarks.reporting import machine
 from ckwatch.bench.job import Precision
 from ckwatch.bench.numerics.row_verification import reference_of
 from ckwatch.bench.numerics.storage import Storage
@@ -47,7 +48,6 @@ from ckwatch.model.roofline import CacheState
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import Workspace, load_workspace
 
-PATH = RESULTS / "cutlass_h200.csv"
 AXES = ("ThreadblockM", "ThreadblockN", "ThreadblockK", "WarpM", "WarpN", "Stages", "SwizzleSize")
 SHAPES = (
     (8192, 8192, 8192),
