@@ -89,7 +89,7 @@ async def build(kernels: dict[str, str], main: str, folder: Path) -> dict[str, K
     for unit in workspace.units:
         if kernels.get(unit.kernel.name) != unit.instance.name:
             continue
-        request = _request(workspace, renderer, unit)
+        request = unit_request(workspace, renderer, unit)
         units[unit.kernel.name] = unit
         asked[unit.kernel.name, "artifact"] = request
         if unit.kernel.name == main:
@@ -123,7 +123,8 @@ async def build(kernels: dict[str, str], main: str, folder: Path) -> dict[str, K
     }
 
 
-def _request(workspace: Workspace, renderer: Renderer, unit: Unit) -> CompileRequest:
+def unit_request(workspace: Workspace, renderer: Renderer, unit: Unit) -> CompileRequest:
+    """What compiles a unit. Raises CkwatchError where it does not render."""
     outcome = renderer.render(unit)
     if outcome.rendered is None:
         raise CkwatchError(f"{unit.id} does not render: {'; '.join(found.message for found in outcome.diagnostics)}")

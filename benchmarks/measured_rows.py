@@ -6,7 +6,7 @@ and its time. Instances to choose from are those of the same list that won anywh
 that are read, and for `a8w8_rowwise` all that AITER's list has; those that refuse the sizes are left out of the choice.
 
 Whole matrices have the times of those that lost, too: what CK Tile's tile engine writes of grouped convolutions
-(`benchmark_forward_*.csv` in ROCm's rocm-libraries, tile_engine/ops/grouped_conv).
+(`benchmark_forward_*.csv` in ROCm's rocm-libraries, tile_engine/ops/grouped_conv), and CUTLASS's (`cutlass_cases`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchmarks import cutlass_cases
 from benchmarks.aiter import load as load_aiter
 from ckwatch.checks.aiter_instances import ListError, read_name
 from ckwatch.checks.supported_shapes.universal_gemm import PREFETCH_STAGES, PRESHUFFLED_PREFETCH_STAGES
@@ -407,7 +408,9 @@ def read_matrices(paths: Iterable[Path], left_out: Counter[str]) -> list[Case]:
     """The cases of all files that say how long each instance took on a convolution, as an implicit product of matrices:
     M is images · rows · columns of the output, N and K the filters and the filter's elements of a group."""
     found: dict[Row, tuple[dict[str, float], dict[str, GemmInstance]]] = {}
+    cases = []
     for path in paths:
+        cases += _cutlass_cases(path)
         with path.open(newline="") as lines:
             for line in csv.DictReader(lines):
                 named = CONVOLUTION.fullmatch(line.get("kernel") or "")
@@ -419,13 +422,26 @@ def read_matrices(paths: Iterable[Path], left_out: Counter[str]) -> list[Case]:
                     continue
                 times, instances = found.setdefault(_convolution_row(line, named), ({}, {}))
                 times[named[0]], instances[named[0]] = 1000 * float(line["latency_ms"]), instance
-    cases = []
     for row, (times, instances) in found.items():
         target = target_of(row.gfx, PARTS[row.gfx, row.units])
         if target is not None:
             winner = min(times, key=lambda name: times[name])
             won = replace(row, winner=winner, us=times[winner])
             cases.append(Case(row=won, target=target, sizes=sizes_of(won), candidates=instances, times=times))
+    return cases
+
+
+def _cutlass_cases(path: Path) -> list[Case]:
+    """Those of CUTLASS on an NVIDIA GPU."""
+    target, cases = cutlass_cases.h200(), []
+    for (m, n, k), (times, instances) in cutlass_cases.matrices(path).items():
+        winner = min(times, key=lambda name: times[name])
+        row = Row(
+            family=cutlass_cases.FAMILY, gfx=cutlass_cases.ARCH, units=target.part.compute_units, m=m, n=n, k=k,
+            dtype="f16", winner=winner, us=times[winner],
+        )  # fmt: skip
+        sizes = cutlass_cases.sizes_of(m, n, k)
+        cases.append(Case(row=row, target=target, sizes=sizes, candidates=instances, times=times))
     return cases
 
 

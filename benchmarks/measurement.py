@@ -34,7 +34,8 @@ from ckwatch.bench import run_job, worker_session
 from ckwatch.bench.guarded_memory import GuardedMemory
 from ckwatch.bench.job import Contestant, Job, Precision
 from ckwatch.bench.kernel_abi import ArtifactLoader
-from ckwatch.bench.numerics.inputs import make_inputs
+from ckwatch.bench.numerics.inputs import before_launch, make_inputs
+from ckwatch.bench.numerics.storage import Storage
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport
 from ckwatch.bench.runtimes import cuda
 from ckwatch.bench.runtimes.cuda import CudaRuntime
@@ -78,7 +79,7 @@ class Bench:
         self._memory = GuardedMemory(self.runtime)
         self._loader = ArtifactLoader()
         self._kernel = kernel
-        inputs = make_inputs(self.problem, 1)
+        self.inputs = inputs = make_inputs(self.problem, 1)
         self._addresses: dict[str, int] = {}
         for buffer in self.problem.buffers:
             size_bytes = buffer.elements * DTYPES[buffer.dtype].size_bytes
@@ -98,6 +99,21 @@ class Bench:
         needed = function.workspace_bytes(self.runtime.stream)
         workspace = self._memory.allocate("workspace", needed).address if needed else 0
         return function.launch(self._addresses, workspace, self.runtime.stream if stream is None else stream)
+
+    def written(self, launch: Launch, name: str) -> Storage:
+        """What a launch leaves in an output that was poisoned before it."""
+        buffer = self.problem.buffer(name)
+        found = before_launch(self.problem, buffer, self.inputs, fnuz=False)
+        self.runtime.upload(self._addresses[name], found.view("u1"))
+        launch()
+        self.runtime.synchronize()
+        self.runtime.download(self._addresses[name], found.view("u1"))
+        self._memory.check()
+        return found
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._memory.free()
 
     def medians_us(self, launch: Launch) -> dict[str, float]:
         """By ckwatch: cold, then hot, each warmed up in its own way; and the cold one in thousands of cycles."""

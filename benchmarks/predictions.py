@@ -1,12 +1,12 @@
 """Predictions held against the fastest instances that AITER's tuner found on AMD GPUs: the record of every family.
 
-    python -m benchmarks.predictions [FOLDER or FILE …]     the tables; by default of ../shared/measured
+    python -m benchmarks.predictions [FOLDER or FILE …]     the tables; by default of ../shared/measured, and CUTLASS's
     … --known FOLDER                                        what may be learned from; by default ../shared/measured
 
 The files are those that `shared/measured/README.md` describes: winners and their times in µs (`measured_rows` says
 which instances they are chosen from). Of each family and slice stand there
 
-- the formulas alone, before a compile
+- the formulas alone, before a compile; of whole matrices also with times that are scaled by those of other shapes
 - what `rank` says of rows that it did not learn from, by the files that ship
 - all rows, by what was learned from rows of other N and K (five folds, grouped by N and K)
 - all rows, by what was learned from other rows (five folds, no groups): the same N and K may be known
@@ -30,13 +30,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks import compiled_figures
+from benchmarks import compiled_figures, cutlass_cases
 from benchmarks.fit_predictions import (
     FITTED_ON,
     LEARNED_FROM_AT_MOST,
@@ -151,6 +151,10 @@ def lines_of(design: Design, known: Numbers, rows: Numbers, fitted: set[str]) ->
     """The methods and how they came out on `rows`, by what they learn from `known` rows."""
     cases = design.cases
     found = [Line("formulas", rows, outcomes(design, rows, None))]
+    if len(rows) > 1 and all(cases[at].times for at in rows.tolist()):
+        found.append(Line("formulas, scaled by other shapes' times", rows, scaled(design, rows, found[0].found)))
+    if cases[0].row.family == cutlass_cases.FAMILY:
+        return found  # `rank` predicts no NVIDIA GPU
     unseen = np.array([at for at in rows.tolist() if fingerprint(cases[at].row) not in fitted], dtype=np.int64)
     if len(unseen):
         mine = [cases[at] for at in unseen.tolist()]
@@ -173,6 +177,17 @@ def lines_of(design: Design, known: Numbers, rows: Numbers, fitted: set[str]) ->
                 inside |= (half == side) & inside_of(one, intervals([other for _, other in held], half != side))
         found.append(Line(title, rows, one, inside))
     return found
+
+
+def scaled(design: Design, rows: Numbers, found: Outcomes) -> Outcomes:
+    """The same order, with times divided by how much too long the formulas' are on the other shapes of a whole matrix,
+    in the median of their medians."""
+    off = np.array([
+        np.median(design.formulas[at, : len(case.times)] - np.log([case.times[name] for name in case.candidates]))
+        for at, case in ((at, design.cases[at]) for at in rows.tolist())
+    ])  # fmt: skip
+    others = np.array([np.median(np.delete(off, number)) for number in range(len(off))])
+    return replace(found, errors=found.errors - others)
 
 
 def measured_efficiency(line: Line, cases: Sequence[Case]) -> tuple[float, float] | None:
@@ -360,9 +375,10 @@ def main() -> int:
     parser.add_argument("--origami", type=Path, metavar="PROGRAM", help="what origami_driver.cpp became")
     options = parser.parse_args()
     left_out: Counter[str] = Counter()
+    asked = options.paths or [MEASURED, cutlass_cases.PATH]
     try:
-        rows = read_rows(files_of(options.paths or [MEASURED]), left_out)
-        whole = read_matrices(files_of(options.paths or [MEASURED]), left_out)
+        rows = read_rows(files_of(asked), left_out)
+        whole = read_matrices(files_of(asked), left_out)
         others = read_rows(files_of([options.known]), Counter()) if options.known.exists() else rows
     except (CkwatchError, OSError, ValueError, KeyError, csv.Error) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -13,7 +13,7 @@ import platform
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -45,6 +45,9 @@ DAEMON_CODE = tuple(
 """Code that programs measure which run a daemon with a compiler that takes no time."""
 
 _ORIGIN = ("program", "date", "commit", "dirty", "cpu", "cores", "python", "ckwatch", "hip", "compiler")
+MANY = 16
+"""Cores from which on rows are kept beside those of a small machine, and shown in a column of their own."""
+
 SHORT = 9
 """Characters of a commit that are shown."""
 
@@ -144,7 +147,7 @@ def code_of(program: str) -> tuple[str, ...]:
 
 
 def write(program: str, rows: list[Row]) -> None:
-    """Replace the rows of this program in `latest.json`, and write the page."""
+    """Replace the rows of this program in `latest.json`, of machines with many cores or few, and write the page."""
     path = RESULTS / "latest.json"
     origin = {
         "program": program,
@@ -153,10 +156,10 @@ def write(program: str, rows: list[Row]) -> None:
         "dirty": bool(_git("status", "--porcelain", "--", *code_of(program))),
         **machine(),
     }
-    kept: dict[str, list[dict[str, Any]]] = {}
+    kept: dict[tuple[str, bool], list[dict[str, Any]]] = {}
     for entry in json.loads(path.read_text())["rows"]:
-        kept.setdefault(entry["program"], []).append(entry)
-    kept[program] = [asdict(entry) | origin for entry in rows]
+        kept.setdefault((entry["program"], _has_many_cores(entry)), []).append(entry)
+    kept[program, _has_many_cores(origin)] = [asdict(entry) | origin for entry in rows]
     path.write_text(json.dumps({"rows": [entry for entries in kept.values() for entry in entries]}, indent=1) + "\n")
     write_page()
 
@@ -171,15 +174,43 @@ def write_page() -> None:
     programs = [name for name in dict.fromkeys(entry["program"] for entry in rows) if find_spec(f"benchmarks.{name}")]
     rows = [entry for entry in rows if entry["program"] in programs]
     path.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+    few = {(entry["program"], entry["name"]) for entry in rows if not _has_many_cores(entry)}
+    beside = {
+        (entry["program"], entry["name"]): entry
+        for entry in rows
+        if _has_many_cores(entry) and (entry["program"], entry["name"]) in few
+    }
+    alone = [entry for entry in rows if entry not in beside.values()]
     parts = [_HEAD]
-    for origin, group in groupby(rows, lambda entry: {key: entry.get(key) for key in _ORIGIN}):
-        doubt = doubt_of(origin["commit"], code_of(origin["program"]), dirty=origin["dirty"])
-        made = ", ".join(f"{key} {origin[key]}" for key in _ORIGIN[4:] if origin[key] is not None)
-        parts.append(f"\n## {origin['program']}\n\n{origin['date']}, commit {origin['commit'][:SHORT]}; {made}.\n")
-        parts.append(f"\n† {doubt}.\n" if doubt else "")
-        parts.append("\n| what | ckwatch | reference | ratio | goal | met | runs |\n|---|---|---|---|---|---|---|\n")
-        parts += [_line(entry, "†" if doubt or entry["runs"] < PROVEN else "") for entry in group]
+    for origin, entries in groupby(alone, lambda entry: {key: entry.get(key) for key in _ORIGIN}):
+        group = list(entries)
+        doubt, text = _told_origin(origin)
+        parts.append(f"\n## {origin['program']}\n\n{text}")
+        there = [found for entry in group if (found := beside.get((entry["program"], entry["name"])))]
+        doubts, texts = zip(*map(_told_origin, there), strict=True) if there else ((), ())
+        parts += [f"\nOn {MANY} cores or more: {told}" for told in dict.fromkeys(texts)]
+        parts.append(
+            f"\n| what | ckwatch | reference | ratio | {f'{MANY} cores | ' if there else ''}goal | met | runs |\n"
+        )
+        parts.append("|---" * (8 if there else 7) + "|\n")
+        for entry in group:
+            found = beside.get((entry["program"], entry["name"]))
+            more = "" if found is None else f"{found['ratio']:.3g} ({found['ours']:.4g} {found['unit']})"
+            more += "†" if found is not None and any(doubts) else ""
+            parts.append(_line(entry, "†" if doubt or entry["runs"] < PROVEN else "", f"{more} | " if there else ""))
     (RESULTS / "latest.md").write_text("".join(parts))
+
+
+def _has_many_cores(entry: Mapping[str, Any]) -> bool:
+    return int(entry.get("cores") or 0) >= MANY
+
+
+def _told_origin(origin: Mapping[str, Any]) -> tuple[str, str]:
+    """Why rows are no claim about today's code, and where they are from, as the page says it."""
+    doubt = doubt_of(origin["commit"], code_of(origin["program"]), dirty=origin["dirty"])
+    made = ", ".join(f"{key} {origin[key]}" for key in _ORIGIN[4:] if origin.get(key) is not None)
+    told = f"{origin['date']}, commit {origin['commit'][:SHORT]}; {made}.\n"
+    return doubt, told + (f"\n† {doubt}.\n" if doubt else "")
 
 
 def doubt_of(measured_at: str, code: Sequence[str], *, dirty: bool = False) -> str:
@@ -201,11 +232,12 @@ def _git(*arguments: str) -> str:
     ).stdout.strip()
 
 
-def _line(entry: dict[str, Any], mark: str) -> str:
+def _line(entry: dict[str, Any], mark: str, beside: str) -> str:
     met = {True: "yes", False: "no", None: ""}[entry["met"]]
+    behind = f"{beside}{entry['goal']} | {met}{mark} | {entry['runs']}"
     return (
         f"| {entry['name']} | {entry['ours']:.4g} {entry['unit']} | {entry['reference']:.4g} {entry['unit']} "
-        f"({entry['reference_name']}) | {entry['ratio']:.3g} | {entry['goal']} | {met}{mark} | {entry['runs']} |\n"
+        f"({entry['reference_name']}) | {entry['ratio']:.3g} | {behind} |\n"
     )
 
 

@@ -19,11 +19,12 @@ from benchmarks.measured_rows import (
     cases_of,
     instance_called,
     is_refused,
+    read_matrices,
     read_rows,
     sizes_of,
     without_copies,
 )
-from benchmarks.predictions import Line, efficiency, sharpness_of, shipped
+from benchmarks.predictions import Line, efficiency, scaled, sharpness_of, shipped
 from ckwatch.checks.aiter_instances import LISTS
 from ckwatch.checks.supported_shapes import unsupported_reason
 from ckwatch.cli.imports.kernel_texts import kernel_text
@@ -246,3 +247,26 @@ def test_what_ships_predicts_rows_as_the_formulas_do_where_nothing_was_learned()
     instance, sizes = case.candidates[row.winner], sizes_of(row)
     time = gemm_time(instance, estimated_figures(instance, sizes), sizes, machine)
     assert np.exp(found.errors[0]) == pytest.approx(time.time_us / row.us)
+
+
+def test_a_matrix_of_cutlass_has_the_times_of_those_that_lost(tmp_path: Path) -> None:
+    path = tmp_path / "m.csv"
+    head = "ThreadblockM,ThreadblockN,ThreadblockK,WarpM,WarpN,Stages,SwizzleSize,512x512x512_ms,64x64x4096_ms\n"
+    path.write_text(f"{head}128,128,32,64,64,4,8,0.010,0.3\n64,64,64,32,32,3,1,0.008,\n")
+    large, deep = read_matrices([path], Counter())
+    assert dict(large.times) == {"128_128_32_64_64_4_8": 10.0, "64_64_64_32_32_3_1": 8.0}
+    assert (large.row.winner, large.row.us, large.slice) == (
+        "64_64_64_32_32_3_1", 8.0, "gemm_universal_cutlass, H200 SXM, f16",
+    )  # fmt: skip
+    assert list(deep.candidates) == ["128_128_32_64_64_4_8"]
+    instance = large.candidates["128_128_32_64_64_4_8"]
+    # 128 accumulators, and of two steps 64 rows and 64 columns, 16 deep, shared by 32 lanes
+    assert (instance.waves, instance.waves_m, instance.waves_n) == (4, 2, 2)
+    assert (instance.lds_bytes(2, 2), instance.registers(2, 2)) == (4 * 256 * 32 * 2, 128 + 64 + 40)
+    rows = np.arange(2)
+    design = design_of([large, deep])
+    found = outcomes(design, rows, None)
+    # each by what the other is off by: the single time of the second, and the median of the first's two
+    ratios = np.exp(design.formulas) / np.array([[10.0, 8.0], [300.0, np.nan]])
+    expected = found.errors - np.log([ratios[1, 0], np.exp(np.log(ratios[0]).mean())])
+    assert scaled(design, rows, found).errors == pytest.approx(expected)

@@ -122,6 +122,20 @@ def test_a_row_older_than_its_code_is_marked(repository: Repository) -> None:
     assert "†" not in page.partition("## analysis")[2]
 
 
+def test_rows_of_many_cores_are_a_column_beside_those_of_few(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.commit("code/a.py")
+    for cores, names in ((2, ("both", "few")), (16, ("both", "many")), (2, ("both",))):
+        monkeypatch.setattr(reporting, "machine", lambda cores=cores: {"cpu": "x", "cores": cores})
+        reporting.write("idle", [measured(name) for name in names])
+    assert [(entry["name"], entry["cores"]) for entry in repository.rows] == [("both", 2), ("both", 16), ("many", 16)]
+    first, second = repository.page.split("## idle")[1:]
+    assert "\nOn 16 cores or more: " in first
+    assert "| both | 1 s | 2 s (another) | 0.5 | 0.5 (1 s) | less | yes | 5 |" in first
+    assert "| many | 1 s | 2 s (another) | 0.5 | less | yes | 5 |" in second
+
+
 def test_rows_of_a_program_that_is_gone_go(repository: Repository) -> None:
     repository.commit("code/a.py")
     reporting.write("idle", [measured("stays")])

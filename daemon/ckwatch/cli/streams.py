@@ -60,7 +60,7 @@ def guard() -> None:
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    r"""What an encoding has no character for as `\u00b5`, which JSON's readers know, too."""
+    r"""Escape what an encoding has no character for as `\u00b5`, which JSON's readers know, too."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")

@@ -53,7 +53,7 @@ FREE_BYTES = 4 * 2**30
 START_LIMIT_S = 600.0
 _END_S = 10.0
 _DOUBTS = re.compile("__(?:BASE_FILE|INCLUDE_LEVEL|COUNTER)__")
-"""What has another value behind what was parsed."""
+"""Names of what has another value behind what was parsed."""
 
 _REPORT = "ckwatch: "
 _READY = f"{_REPORT}ready"

@@ -43,7 +43,8 @@ class GemmInstance:
     has `repeats` along M and N. `shuffled` of them go through the LDS at once in the epilogue, 0 where the accumulators
     are written as they are. `pipeline` `v1` to `v5` as CK numbers them, `interwave`: its waves take turns.
     `preshuffled`: W goes from memory to registers, in the order in which matrix instructions take it, so that waves
-    along M each load it (blockwise_gemm_pipeline_xdlops_b_preshuffle_v*.hpp)."""
+    along M each load it (blockwise_gemm_pipeline_xdlops_b_preshuffle_v*.hpp). `tiles_together` along M come one after
+    the other: M01 in CK's BlockToCTileMap_Grouped_M00_N0_M01Adapt."""
 
     threads: int
     tile: Tile
@@ -53,6 +54,7 @@ class GemmInstance:
     pipeline: str
     interwave: bool
     preshuffled: bool = False
+    tiles_together: int = 8
 
     @property
     def waves(self) -> int:

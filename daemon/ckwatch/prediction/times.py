@@ -23,7 +23,7 @@ mean (Σ tᵢ^p)^(1/p) with p = `OVERLAP` (p = ∞ is the roofline, p = 1 one af
 slices of K the second kernel and the partial results.
 
 The order of tiles is that of BlockToCTileMap_Grouped_M00_N0_M01Adapt (block_to_ctile_map.hpp): a die gets neighbours,
-in columns of up to `TILES_TOGETHER` along M.
+in columns of up to `tiles_together` of the instance along M.
 """
 
 from __future__ import annotations
@@ -64,9 +64,6 @@ ROUND_CLOCKS = 320.0
 
 OVERLAP = 2.75
 """How well resources work side by side."""
-
-TILES_TOGETHER = 8
-"""M01 in BlockToCTileMap_Grouped_M00_N0_M01Adapt."""
 
 SIMDS_PER_CU = 4
 """Of every CDNA compute unit (AMD Instinct MI200, MI300 and CDNA4 instruction set architecture manuals)."""
@@ -231,7 +228,7 @@ def gemm_time(instance: GemmInstance, figures: KernelFigures, sizes: GemmSizes, 
     body = (matrix_clocks + written / machine.lds + read / machine.lds / 2) / clock + barriers
     chain = _chain(instance, sizes, body, matrix_clocks / clock + barriers)
     epilogue = EPILOGUE_US + shuffled / machine.lds / clock
-    memory_us = _memory_us(sizes, machine, m_tiles)
+    memory_us = _memory_us(sizes, machine, m_tiles, instance.tiles_together)
     unshared = workgroups * rounds * _unshared_bytes(instance, sizes, machine, workgroups, m_tiles, together)
     terms = {
         Bottleneck.MATRIX: -(-most * instance.waves // SIMDS_PER_CU) * rounds * matrix_clocks / clock,
@@ -293,20 +290,20 @@ def _unshared_bytes(
         per_expert = m_tiles / sizes.routing.used
         m_tiles = max(1, min(m_tiles, round(per_expert)))
     on_die = max(1.0, min(workgroups, machine.compute_units * together) / machine.dies)
-    high = min(m_tiles, TILES_TOGETHER, on_die)
+    high = min(m_tiles, instance.tiles_together, on_die)
     wide = max(1.0, on_die / high)
     rows, columns = min(high * tile.m, sizes.m), min(wide * tile.n, sizes.n)
     return tile.k * (rows * sizes.x_bytes + columns * sizes.w_bytes) / on_die
 
 
-def _memory_us(sizes: GemmSizes, machine: Machine, m_tiles: int) -> float:
+def _memory_us(sizes: GemmSizes, machine: Machine, m_tiles: int, tiles_together: int) -> float:
     x = sizes.m * sizes.k * (sizes.x_bytes + sizes.x_scale_bytes)
     w = sizes.n * sizes.k * (sizes.w_bytes + sizes.w_scale_bytes)
     if sizes.routing is not None:
         y = sizes.m * sizes.n * sizes.y_bytes * (1 if sizes.gathered else 2)
         x = x / sizes.routing.topk if sizes.gathered else x
         return _moved_us(x + sizes.routing.used * w + y, machine)
-    sweeps = -(-m_tiles // (TILES_TOGETHER * machine.dies)) if x + w > machine.cache_bytes else 1
+    sweeps = -(-m_tiles // (tiles_together * machine.dies)) if x + w > machine.cache_bytes else 1
     return _moved_us(sizes.matrices * (x + sweeps * w + sizes.m * sizes.n * sizes.y_bytes), machine)
 
 
