@@ -29,7 +29,7 @@ from ckwatch_web.content import (
     without_marks,
 )
 from ckwatch_web.export import pages
-from ckwatch_web.grid import HEAT_STEPS, grid_options, transaction
+from ckwatch_web.grid import HEAT_STEPS, MOST_WRAPPED, grid_options, height_px, transaction
 from ckwatch_web.places import TextPlace, place_in
 from ckwatch_web.plots import HEAT_COLOURS, base, log_axis, log_ticks, painted
 from ckwatch_web.static_html import MOST_ROWS, csv_files, echarts_script, page, shown
@@ -108,6 +108,19 @@ def test_no_column_is_pinned_on_a_phone() -> None:
     narrow = grid_options(shown_table, narrow=True)["columnDefs"][0]
     assert "pinned" not in narrow
     assert narrow["width"] < 390
+
+
+def test_long_text_has_several_lines_and_names_keep_their_backticks() -> None:
+    columns = (Column(key="unit", title="unit", pinned=True), Column(key="said", title="said", width=160))
+    short, long = ({"id": "1", "unit": "`k`", "said": text} for text in ("a", "a" * 60))
+    of_short, of_long = (Table(key="t", title="T", columns=columns, rows=(row,)) for row in (short, long))
+    name, said = grid_options(of_long, narrow=False)["columnDefs"]
+    assert said["wrapText"]
+    assert ":valueFormatter" in said
+    assert ":valueFormatter" not in name
+    assert height_px(of_long) > height_px(of_short)
+    many = Table(key="t", title="T", columns=columns, rows=(long,) * (MOST_WRAPPED + 1))
+    assert not grid_options(many, narrow=False)["columnDefs"][1]["wrapText"]
 
 
 def test_functions_of_a_table_hold_nothing_of_a_workspace() -> None:

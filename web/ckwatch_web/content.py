@@ -194,6 +194,12 @@ class Content:
         return [block for block in self.blocks if isinstance(block, Table)]
 
 
+NO_UNITS = Content(
+    title="",
+    blocks=(Note(key="empty", text="There are no units: `ckwatch init` writes a kernel to begin with.", kind="hint"),),
+)
+
+
 def spans(text: str) -> list[tuple[str, bool]]:
     """The parts of a sentence, and True for those that are code, between backticks."""
     parts = text.split("`")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from ckwatch_web.content import ID, Column, Row, Table
 
-ROW_PX, HEAD_PX = 30, 52
+ROW_PX, LINE_PX, HEAD_PX = 30, 18, 52
 MOST_PX = 480
+CHARACTER_PX, PADDING_PX = 7, 22
+NARROW_PX = 220
+MOST_WRAPPED = 500
+"""Rows of a table in which long text has several lines; more would be slow to lay out."""
 
 _ID = "params => params.data.id"
 _NUMBER = "p => p.value == null ? '' : typeof p.value === 'number' ? String(Number(p.value.toPrecision(4))) : p.value"
@@ -71,17 +76,18 @@ def verdict_marks(words: str) -> str:
     return " ".join(MARKS.get(word, word) for word in words.split(", "))
 
 
-def column_options(column: Column) -> dict[str, Any]:
-    """A column."""
+def column_options(column: Column, *, narrow: bool = False, wraps: bool = False) -> dict[str, Any]:
+    """A column, whose long text has several lines if it `wraps`. On a `narrow` page none is pinned: it would leave no
+    room for others."""
     options: dict[str, Any] = {
         "field": column.key,
         "headerName": column.title,
-        "width": column.width or 140,
+        "width": _width_px(column, narrow=narrow),
         "context": {"mark": column.mark},
     }
     if column.note:
         options["headerTooltip"] = column.note
-    if column.pinned:
+    if column.pinned and not narrow:
         options["lockPinned"] = True
         options["pinned"] = "left"
     if column.is_number:
@@ -93,8 +99,10 @@ def column_options(column: Column) -> dict[str, Any]:
         }
     else:
         options["filter"] = "agTextColumnFilter"
-        if column.kind == "text":
+        if column.kind == "text" and not column.pinned:  # what is pinned are names
             options[":valueFormatter"] = _PLAIN
+        if column.kind == "text":
+            options |= {"wrapText": wraps, "autoHeight": wraps, "tooltipField": column.key}
     if column.kind == "heat":
         options[":cellClass"] = _HEAT
     elif column.kind == "share":
@@ -107,11 +115,8 @@ def column_options(column: Column) -> dict[str, Any]:
 
 
 def grid_options(table: Table, *, narrow: bool) -> dict[str, Any]:
-    """The whole grid, without rows. On a `narrow` page no column is pinned: it would leave no room for others."""
-    columns = [column_options(column) for column in table.columns]
-    for options in columns if narrow else ():
-        options.pop("pinned", None)
-        options["width"] = min(options["width"], 220)
+    """The whole grid, without rows."""
+    columns = [column_options(column, narrow=narrow, wraps=_wraps(table)) for column in table.columns]
     linked = {"rowClassRules": {":linked": _LINKED}} if table.beside else {}
     return {
         **linked,
@@ -130,9 +135,26 @@ def grid_options(table: Table, *, narrow: bool) -> dict[str, Any]:
     }
 
 
-def height_px(table: Table) -> int:
-    """How high the grid is: its rows, up to what fits a screen."""
-    return min(HEAD_PX + ROW_PX * max(len(table.rows), 1) + 4, table.height_px or MOST_PX)
+def height_px(table: Table, *, narrow: bool = False) -> int:
+    """How high the grid is: its rows, about, up to what fits a screen."""
+    height, most = HEAD_PX + ROW_PX * max(len(table.rows), 1) + 4, table.height_px or MOST_PX
+    if _wraps(table) and height < most:
+        fits = [
+            (one.key, (_width_px(one, narrow=narrow) - PADDING_PX) // CHARACTER_PX)
+            for one in table.columns
+            if one.kind == "text"
+        ]
+        lines = (max((len(str(row.get(key) or "")) // fit for key, fit in fits), default=0) for row in table.rows)
+        height += LINE_PX * sum(lines)
+    return min(height, most)
+
+
+def _wraps(table: Table) -> bool:
+    return not table.beside and len(table.rows) <= MOST_WRAPPED
+
+
+def _width_px(column: Column, *, narrow: bool) -> int:
+    return min(column.width or 140, NARROW_PX if narrow else sys.maxsize)
 
 
 def transaction(before: Sequence[Row], after: Sequence[Row]) -> dict[str, list[Any]] | None:

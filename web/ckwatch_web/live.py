@@ -368,7 +368,7 @@ class LivePage:
 
         def head(new: Table) -> None:
             title.text = f"{new.title}" + (f" ({len(new.rows):,})" if new.rows else f": {without_marks(new.empty)}")
-            room.style(f"height: {grid.height_px(new)}px")
+            room.style(f"height: {grid.height_px(new, narrow=self._screen.narrow)}px")
 
         def change(new: Table) -> None:
             nonlocal shown

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any, Literal, TypeVar
 
 from ckwatch.model.text import Position, Range
@@ -24,12 +25,17 @@ from ckwatch_lsp.templates.language.index import TOP_LEVEL
 _MARK = re.compile(
     r"""^[ \t]*(?:\[\[[ \t]*(instance|sweep)[ \t]*\]\][ \t]*(?:\#[^\n]*?)?(?=\r?$)
       | name[ \t]*=[ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*')
-      | \[)""",
+      | \[([^\n\r]*))""",
     re.MULTILINE | re.VERBOSE,
 )
 """A header of a table of instances, a name, or another header."""
 
 _SHAPE = re.compile(r"^[ \t]*\[\[[ \t]*shape[ \t]*\]\]", re.MULTILINE)
+
+_TABLES: tuple[Literal["instance", "sweep"], ...] = ("instance", "sweep")
+_NO_LETTER = re.compile(r"[^a-z]")
+ALIKE = 0.75
+"""Of the letters of a header and those of the table's name."""
 
 _FENCES = ('"""', "'''")
 _ESCAPE = re.compile(r'\\(["\\])')
@@ -78,8 +84,16 @@ def headers(text: str) -> list[TableHeader]:
             found.append(TableHeader(kind, at, column, _value(mark.group(2)), line, first - start, last - start))
             kind = None
         elif not mark.group(2):
-            kind = None
+            kind = _half_typed(mark.group(3))
+            at, column = line, mark.end() - start
     return found
+
+
+def _half_typed(header: str) -> Literal["instance", "sweep"] | None:
+    """The table that a header was, or is to be, as which it does not count: `[inst nce]]`."""
+    word = _NO_LETTER.sub("", header.partition("#")[0])
+    likely = (kind for kind in _TABLES if kind.startswith(word) or SequenceMatcher(None, word, kind).ratio() >= ALIKE)
+    return next(likely, None) if word else None
 
 
 def is_tuned(text: str, instances: int) -> bool:

@@ -47,9 +47,7 @@ def test_named_tables() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[[instance]]", "[[instance]\nname = 'x'", "name = 'x'", '[[instance]]\nname = "x']
-)
+@pytest.mark.parametrize("text", ["", "[[instance]]", "[[\nname = 'x'", "name = 'x'", '[[instance]]\nname = "x'])
 def test_what_is_being_written_has_none(text: str) -> None:
     assert headers(text) == []
 
@@ -58,6 +56,21 @@ def test_units_belong_to_headers_by_their_names() -> None:
     units = [unit(name) for name in ("one", "s_1", "s_2", "s_1_3", "s_5", "gone")]
     found = {header.name: [each.instance for each in here] for header, here in given(units)}
     assert found == {"one": ["one"], 'two "quoted"': [], "s": ["s_2"], "s_1": ["s_1", "s_1_3"], "s_5": ["s_5"]}
+
+
+@pytest.mark.parametrize(
+    ("header", "kind"),
+    [
+        ("[[inst nce]]", "instance"), ("[[instance", "instance"), ("[instance]]", "instance"), ("[[instanc]]", "instance"),
+        ("[[in", "instance"), ("[[insta  # half", "instance"), ("[[swep]]", "sweep"), ("[[", None), ("[[shape]]", None),
+        ("[sweep.parameters]", None), ("[1, 2],", None), ("[operation]", None),
+    ],
+)  # fmt: skip
+def test_a_half_typed_header_keeps_its_name(header: str, kind: str | None) -> None:
+    found = headers(f'[[shape]]\nname = "a"\n{header}\nname = "b"\n')
+    assert [(one.kind, one.name, one.line, one.column) for one in found] == (
+        [(kind, "b", 2, len(header))] if kind else []
+    )
 
 
 def given(units: list) -> list:  # type: ignore[type-arg]  # what it takes and gives is tested

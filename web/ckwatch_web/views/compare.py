@@ -17,6 +17,7 @@ from ckwatch.wire.figures_text import how_compared
 from ckwatch_web.alignment import AlignedPair, align
 from ckwatch_web.choices import choose, chosen_unit, unit_choice
 from ckwatch_web.content import (
+    NO_UNITS,
     PLACE,
     UNIT,
     Block,
@@ -387,7 +388,7 @@ async def show(feed: Feed, query: Query) -> Content:
     choice = unit_choice(feed, query, label="A")
     unit = choice.value
     if not unit:
-        return Content(title="", blocks=(Note(key="empty", text="There are no units to compare.", kind="hint"),))
+        return NO_UNITS
     row = feed.units[unit]
     baselines = await feed.client.baselines()
     others = {PREVIOUS: "previous build", **{f"{BASELINE}:{one.name}": f"baseline {one.name}" for one in baselines}}

@@ -20,7 +20,7 @@ from anyio import CancelScope, to_thread
 from ckwatch import CkwatchError
 from ckwatch.model.amounts import count, duration, timestamp
 from ckwatch_web.choices import chosen_unit, unit_choice
-from ckwatch_web.content import PLACE, UNIT, Action, Block, Column, Content, Facts, Note, Plot, Row, Table
+from ckwatch_web.content import NO_UNITS, PLACE, UNIT, Action, Block, Column, Content, Facts, Note, Plot, Row, Table
 from ckwatch_web.places import TextPlace, name_of, place_of
 from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, flame_height_px, flame_option
 from ckwatch_web.view import PageView, Query
@@ -190,7 +190,7 @@ async def show(feed: Feed, query: Query) -> Content:
     choice = unit_choice(feed, query)
     row = feed.units.get(choice.value)
     if row is None:
-        return Content(title="", blocks=(Note(key="empty", text="There are no units.", kind="hint"),))
+        return NO_UNITS
     traced = kept_traces(feed).get(row.id)
     label = "Trace the compile" if traced is None else "Trace the compile again"
     blocks: list[Block] = [choice, Action(key="trace", label=label, changes=False)]

@@ -38,7 +38,10 @@ def headlines(rows: Sequence[UnitRow], diagnostics: Iterable[Diagnostic], now: f
     ]
     if not any(line.kind in ("broken", "slower", "faster", "running") for line in lines):
         built = sum(row.outcome == Outcome.BUILT for row in rows)
-        lines.insert(0, Headline(kind="calm", text=f"{built} of {count(len(rows), 'unit')} built, nothing is wrong"))
+        text = f"{built} of {count(len(rows), 'unit')} built, nothing is wrong"
+        if not rows:
+            text = "There are no units: `ckwatch init` writes a kernel to begin with"
+        lines.insert(0, Headline(kind="calm" if rows else "unsure", text=text))
     return Headlines(key="headlines", title="Now", lines=tuple(lines))
 
 

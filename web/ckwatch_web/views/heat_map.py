@@ -18,7 +18,7 @@ from anyio import CapacityLimiter, to_thread
 from ckwatch import CkwatchError
 from ckwatch.model.amounts import count, time_of
 from ckwatch_web.choices import choose, kernel_choice, shapes_of
-from ckwatch_web.content import ID, PLACE, UNIT, Block, Cell, Choice, Column, Content, Note, Plot, Row, Table
+from ckwatch_web.content import ID, NO_UNITS, PLACE, UNIT, Block, Cell, Choice, Column, Content, Note, Plot, Row, Table
 from ckwatch_web.grid import HEAT_STEPS, UNSURE
 from ckwatch_web.plots import HEAT_COLOURS, NAME_TIP, base, shortened
 from ckwatch_web.view import PageView, Query
@@ -442,6 +442,8 @@ def _verdict(comparison: Comparison) -> tuple[str, float]:
 async def show(feed: Feed, query: Query) -> Content:
     """The whole view."""
     kernel = kernel_choice(feed, query)
+    if not kernel.value:
+        return NO_UNITS
     every = [unit for unit in feed.units.values() if unit.kernel == kernel.value]
     arch = choose("arch", "Arch", sorted({unit.arch for unit in every}), query)
     units = [unit for unit in every if unit.arch == arch.value]

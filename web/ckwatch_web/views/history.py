@@ -18,7 +18,7 @@ from ckwatch.model.amounts import FLAT, count, short_commit, time_of, timestamp
 from ckwatch.system.git import commit_address, web_address_of
 from ckwatch.wire import figures_text
 from ckwatch_web.choices import choose, chosen_unit, unit_choice
-from ckwatch_web.content import ID, PLACE, UNIT, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
+from ckwatch_web.content import ID, NO_UNITS, PLACE, UNIT, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
 from ckwatch_web.plots import COLOURS, NAME_TIP, TIME_LABEL, Option, axis, base, legend
 from ckwatch_web.view import PageView, Query
 
@@ -342,7 +342,7 @@ async def show(feed: Feed, query: Query) -> Content:
     unit = unit_choice(feed, query)
     row = feed.units.get(unit.value)
     if row is None:
-        return Content(title="", blocks=(Note(key="empty", text="There are no units.", kind="hint"),))
+        return NO_UNITS
     limit = choose("limit", "The last", {str(number): f"{number} measurements" for number in LIMITS}, query)
     timings = await feed.client.timings(row.id, limit=int(limit.value))
     runs = await feed.client.runs(row.id, limit=MOST_RUNS)

@@ -13,7 +13,7 @@ from ckwatch.model.amounts import count, time_of
 from ckwatch.model.gpu_specs import AMD_GPUS
 from ckwatch.model.targets import arch_base
 from ckwatch_web.choices import choose, kernel_choice, shapes_of
-from ckwatch_web.content import PLACE, UNIT, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
+from ckwatch_web.content import NO_UNITS, PLACE, UNIT, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
 from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, legend
 from ckwatch_web.view import PageView, Query
 
@@ -207,7 +207,7 @@ async def show(feed: Feed, query: Query) -> Content:
     """The whole view."""
     kernel, arch = _kernel_and_arch(feed, query)
     if not feed.units:
-        return Content(title="", blocks=(Note(key="empty", text="There are no units.", kind="hint"),))
+        return NO_UNITS
     units = _units_of(feed, kernel.value, arch.value)
     shapes, asked = await _shapes(feed, kernel.value, arch.value), query.get("shape", "")
     if "=" in asked and asked not in shapes:  # sizes, which the kernel file need not have

@@ -22,6 +22,7 @@ from ckwatch.system.user_files import read_file
 from ckwatch_web.choices import choose, chosen_unit, unit_choice
 from ckwatch_web.content import (
     LINKS,
+    NO_UNITS,
     PLACE,
     UNIT,
     Action,
@@ -376,7 +377,7 @@ async def show(feed: Feed, query: Query) -> Content:
     choice = unit_choice(feed, query, _has_counts)
     row = feed.units.get(choice.value)
     if row is None:
-        return Content(title="", blocks=(Note(key="empty", text="There are no units.", kind="hint"),))
+        return NO_UNITS
     asked = dict(query)
     if asked.get("against") == row.id:  # which is there, and says nothing beside itself
         del asked["against"]

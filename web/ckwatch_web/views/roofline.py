@@ -16,7 +16,7 @@ from ckwatch import CkwatchError
 from ckwatch.model.amounts import count, tflops, time_of, timestamp
 from ckwatch.model.roofline_points import ON_THE_ROOF, Roofline, RooflinePoint, roof_of, roofline_point
 from ckwatch_web.choices import choose, kernel_choice, shapes_of
-from ckwatch_web.content import ID, PLACE, UNIT, Block, Column, Content, Function, Note, Plot, Row, Table
+from ckwatch_web.content import ID, NO_UNITS, PLACE, UNIT, Block, Column, Content, Function, Note, Plot, Row, Table
 from ckwatch_web.plots import COLOURS, NAME_TIP, Option, axis, base, legend, shortened
 from ckwatch_web.view import PageView, Query
 
@@ -498,6 +498,8 @@ async def _predicted(feed: Feed, query: Query, units: Sequence[UnitRow]) -> Cont
     """The view of a kernel that was not timed."""
     kernel = kernel_choice(feed, query)
     choose("unit", "Unit", sorted(unit.id for unit in units), query)
+    if not kernel.value:
+        return NO_UNITS
     choose("cache", "Cache", CACHES, query)
     arch = choose("arch", "Arch", sorted({unit.arch for unit in units if unit.artifact}), query)
     own = [unit for unit in units if unit.arch == arch.value]

@@ -15,7 +15,21 @@ from ckwatch import CkwatchError
 from ckwatch.model.amounts import count
 from ckwatch.model.emulated_archs import emulated_device
 from ckwatch_web.choices import choose
-from ckwatch_web.content import PLACE, UNIT, Action, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
+from ckwatch_web.content import (
+    NO_UNITS,
+    PLACE,
+    UNIT,
+    Action,
+    Block,
+    Choice,
+    Column,
+    Content,
+    Facts,
+    Note,
+    Plot,
+    Row,
+    Table,
+)
 from ckwatch_web.places import name_of, place_of
 from ckwatch_web.plots import TOOLTIP, axis, base, legend
 from ckwatch_web.view import PageView, Query
@@ -212,7 +226,7 @@ async def show(feed: Feed, query: Query) -> Content:
     rows = list(feed.units.values())
     choice: Choice = choose("unit", "Unit", sorted(feed.units), query, _unit(feed, query))
     if not rows:
-        return Content(title="", blocks=(Note(key="empty", text="There are no units.", kind="hint"),))
+        return NO_UNITS
     row = feed.units[choice.value]
     blocks: list[Block] = [choice, Action(key="verify", label="Verify the unit", enabled=not row.verifying)]
     blocks.append(Note(key="emulated", text=LABEL))
