@@ -252,9 +252,7 @@ def test_a_text_that_needs_nothing_of_inductor_stays_alone(root: Path, tmp_path:
     assert errors_of(load_workspace(root)) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"), [(".hidden", "begins with a dot"), ("a/b", "has a `/`"), ("", "cannot be empty")]
-)
+@pytest.mark.parametrize(("name", "reason"), [(".hidden", "begins with a dot"), ("a/b", "has a `/`")])
 def test_a_name_that_cannot_be_one_writes_nothing(
     root: Path, tmp_path: Path, capsys: Capture, name: str, reason: str
 ) -> None:
