@@ -104,7 +104,7 @@ MISTAKES = [
     ("pass", "outputs", 2, "it returns nothing"),
     ("return X, X", "outputs", 3, "it returns 2 arrays; the outputs are Y"),
     ("return {'y': X}", "outputs", 3, "a dict with no `Y`"),
-    ("return {'Y': X, 'Z': X}", "outputs", 3, "a dict with `Z`, which is no output"),
+    ("return {'Y': X, 'Z': X}", "outputs", 3, "a dict with `Z`, which is not an output"),
     ("return X + 1j", "outputs", 3, "Y has the NumPy type complex128"),
     ("return X.astype(object)", "outputs", 3, "NumPy type object"),
     ("X[1, 2] = np.nan; return X", "nan", 3, "Y[1, 2] is NaN; `nan = true` at Y allows it"),
@@ -125,7 +125,7 @@ def test_mistakes_stand_at_their_lines(
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("import functools\n@functools.cache\ndef f(x):\n    return x\n", 2, "`f` has a parameter `x`, which is no input, "),
+        ("import functools\n@functools.cache\ndef f(x):\n    return x\n", 2, "`f` has a parameter `x`, which is not an input, "),
         ("\ndef f(X, /):\n    return X\n", 2, "takes `X` by place"),
         ("from helper import *\n", 1, "ModuleNotFoundError"),
         ("f = 3\n", 1, "there is no function `f`"),
@@ -256,7 +256,7 @@ def f(X):
     ("result", "words"),
     [
         ("[1]", "a dict of arrays by name is needed"),
-        ("{'Z': 1}", "`inputs` returns `Z`, which is no input; known: X, Index"),
+        ("{'Z': 1}", "`inputs` returns `Z`, which is not an input; known: X, Index"),
         ("{'X': [1]}", "X has the shape (1,); it must be (3, 5)"),
         ("{'Index': [1, 2, 1 << 40]}", "which i32 cannot hold"),
     ],

@@ -91,4 +91,4 @@ def test_the_place_is_the_parameter_that_asks(tmp_path: Path) -> None:
 def test_an_unknown_feature_is_an_error_of_the_template(tmp_path: Path) -> None:
     (tmp_path / "t.hip.j2").write_text("{{ has_feature('gemm-CompV7') }}")
     (diagnostic,) = Renderer((tmp_path,)).render(unit("t.hip.j2")).diagnostics
-    assert diagnostic.message == "the string \"gemm-CompV7\" is no feature of headers; did you mean 'gemm-CompV6'?"
+    assert diagnostic.message == "the string \"gemm-CompV7\" is not a feature of headers; did you mean 'gemm-CompV6'?"

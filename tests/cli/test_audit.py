@@ -98,7 +98,7 @@ def test_many_findings_of_a_kind_are_counted(table: Path, capsys: Capture) -> No
     [
         (["none.csv"], "none.csv: no such file or directory"),
         (["."], "is a directory"),
-        (["t.csv", "--registry", "empty"], "empty is no checkout of AITER: it has no csrc"),
+        (["t.csv", "--registry", "empty"], "empty is not a checkout of AITER: it has no csrc"),
         (["t.csv", "--part", "MI9000"], "no part is called 'MI9000'"),
         (["t.csv", "--part", "gfx942:0"], "no part is called 'gfx942:0'"),
         (["t.csv", "--sample", "3"], "--sample says how many rows to build, and none is built"),

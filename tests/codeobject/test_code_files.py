@@ -87,7 +87,7 @@ def test_a_folder() -> None:
         (
             "no such kernel",
             {".json": b'{"name": "other", "num_warps": 4, "shared": 0}'},
-            ["code.hsaco: the JSON beside it is about `other`, which is no kernel here."],
+            ["code.hsaco: the JSON beside it is about `other`, which is not a kernel here."],
             [" "] * 6,
         ),
         (

@@ -128,8 +128,8 @@ def test_samples_in_json_say_their_kernel_and_address() -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"\xff\xfe\x00", "it is no text"),
-        (b"{", "it is no JSON"),
+        (b"\xff\xfe\x00", "it is not text"),
+        (b"{", "it is not JSON"),
         (b"[1]", "it has no column Instruction"),
         (b"{}", "it has neither"),
         (b'{"code": [], "header": ["ISA"]}', "its header has no Source"),
@@ -137,7 +137,7 @@ def test_samples_in_json_say_their_kernel_and_address() -> None:
         (b'{"rocprofiler-sdk-tool": [{}]}', "it has no samples"),
         (b"a,b\n1,2\n", "it has no column Instruction"),
         (b"", "it has no column Instruction"),
-        (b"x" * 200_000, "it is no CSV: field larger than field limit"),
+        (b"x" * 200_000, "it is not CSV: field larger than field limit"),
     ],
 )
 def test_what_is_no_profile_is_said(content: bytes, why: str) -> None:

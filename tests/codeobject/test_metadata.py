@@ -88,7 +88,7 @@ def test_a_code_object_has_the_kernels_of_all_that_was_linked() -> None:
     data = made_code_object([kernel_metadata("a"), kernel_metadata("b")], b"\xc1", [kernel_metadata("c")])
     found = read_metadata(data)
     assert [one.symbol for one in found.kernels] == ["a", "b", "c"]
-    assert found.notes == ("The code object's metadata is damaged: it is no MessagePack.",)
+    assert found.notes == ("The code object's metadata is damaged: it is not MessagePack.",)
 
 
 @each_row("name", ["limits.gfx90a", "limits.gfx942", "limits.gfx950"])
@@ -190,10 +190,10 @@ def test_many_kernels_without_figures_are_counted() -> None:
 @each_row(
     ("data", "says"),
     [
-        (b"", "This is no ELF file, so no code object."),
-        (b"int main() {}", "This is no ELF file, so no code object."),
+        (b"", "Not a code object: not an ELF file."),
+        (b"int main() {}", "Not a code object: not an ELF file."),
         (b"\x7fELF\x02\x01", "The code object is cut short."),
-        (b"\x7fELF\x01\x01" + bytes(90), "This is no 64-bit little-endian ELF file, so no code object."),
+        (b"\x7fELF\x01\x01" + bytes(90), "Not a code object: not a 64-bit little-endian ELF file."),
         (b"\x7fELF\x02\x01" + bytes(12) + b"\x3e" + bytes(60), "for another machine (62)"),
         (b"__CLANG_OFFLOAD_BUNDLE__" + bytes(90), "This is an offload bundle, not a code object."),
         (b"CCOB" + bytes(90), "This is an offload bundle, not a code object."),
@@ -209,9 +209,9 @@ def test_many_kernels_without_figures_are_counted() -> None:
         ),
         (
             content(GEMM).replace(b"\xaeamdhsa.kernels", b"\xc1amdhsa.kernels"),
-            "The code object's metadata is damaged: it is no MessagePack.",
+            "The code object's metadata is damaged: it is not MessagePack.",
         ),
-        (with_metadata(b"\x91" * 5000 + b"\xc0"), "The code object's metadata is damaged: it is no MessagePack."),
+        (with_metadata(b"\x91" * 5000 + b"\xc0"), "The code object's metadata is damaged: it is not MessagePack."),
         (with_metadata(b"\xdd\xff\xff\xff\xff"), "is damaged: a list in it claims more than 1,000,000 entries."),
         (with_metadata(b"\x90"), "The code object's metadata is damaged: expected a map."),
     ],

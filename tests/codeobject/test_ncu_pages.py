@@ -114,7 +114,7 @@ def test_a_row_that_cannot_be_read_is_counted() -> None:
     [
         (('"Kernel Name","k",', '"Address","Source"'), "no column `# Samples`: ncu takes it with `--section"),
         (('"File Path","/k.cu"', '"Function Name","k"', '"Line No","Source"'), "no column `Address`"),
-        (('"File Path","/k.cu"', '"Function Name","k"', '"Line No",' + SASS, '"one","text"'), "no page of ncu's"),
+        (('"File Path","/k.cu"', '"Function Name","k"', '"Line No",' + SASS, '"one","text"'), "not a page of ncu's"),
     ],
 )
 def test_what_is_no_such_page_is_said(lines: tuple[str, ...], why: str) -> None:

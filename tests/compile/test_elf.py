@@ -113,7 +113,7 @@ def test_symbols_are_made_weak(file: Path) -> None:
 
 def test_what_is_no_object_cannot_be_weakened(file: Path) -> None:
     file.write_bytes(b"no object")
-    with pytest.raises(ValueError, match="no ELF-64 file"):
+    with pytest.raises(ValueError, match="not an ELF-64 file"):
         weaken(file, "x")
     assert file.read_bytes() == b"no object"
 

@@ -139,7 +139,7 @@ CRASH = "PLEASE submit a bug report to nowhere and include the crash backtrace"
         ),
         ("exit 5", CompileStatus.TRANSIENT, CompileFault.HOST, "hipcc ended with status 5 and without a word"),
         ("echo 'no licence' >&2; exit 5", CompileStatus.TRANSIENT, CompileFault.HOST, "hipcc ended with status 5: no licence"),
-        ("for last; do :; done; echo no object > \"$last\"", CompileStatus.TRANSIENT, CompileFault.HOST, "the compiler left a damaged object: the file is no ELF-64 file"),
+        ("for last; do :; done; echo no object > \"$last\"", CompileStatus.TRANSIENT, CompileFault.HOST, "the compiler left a damaged object: the file is not an ELF-64 file"),
         ("exit 0", CompileStatus.TRANSIENT, CompileFault.HOST, "cannot write in"),
     ],
 )  # fmt: skip

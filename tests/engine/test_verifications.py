@@ -395,7 +395,7 @@ async def test_units_are_judged_on_what_is_drawn_by_what_one_of_them_says(bench:
         assert all(run.checked and trial.seed is not None for run in runs for trial in run.trials)
         assert all("shape own" in {trial.name for trial in run.trials} for run in runs)
         assert seen.units["one"].verification is None
-        with pytest.raises(CkwatchError, match="is none of the units that are verified"):
+        with pytest.raises(CkwatchError, match="is not among the units that are verified"):
             await judged(daemon, "k/one", against="other/one@gfx942")
         with pytest.raises(CkwatchError, match="a judge draws shapes by itself"):
             await judged(daemon, "k/one", "k/two", against="k/two@gfx942", shapes=("exact",))

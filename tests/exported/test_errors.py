@@ -56,7 +56,7 @@ ROWS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "large kBatch": ({"kBatch": 2**31}, ValueError, "kBatch is 2147483648; it must be from"),
     "pointer without out": ({"X": 64, "W": 64, "Bias": 64, "M": 4, "N": 6, "K": 8}, TypeError, "Y cannot be made"),
     "pointer without sizes": ({"X": 64, "out": 64}, TypeError, "no argument gives M: add M=…"),
-    "null pointer": ({"X": 0}, ValueError, "X is no pointer: 0"),
+    "null pointer": ({"X": 0}, ValueError, "X is not a pointer: 0"),
 }  # fmt: skip
 
 

@@ -180,5 +180,5 @@ def test_a_members_folder_makes_no_members(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a\0b"])
 def test_a_machines_name_is_a_folders_name(folder: Path, name: str) -> None:
-    with pytest.raises(CkwatchError, match="is no name"):
+    with pytest.raises(CkwatchError, match="is not a name"):
         make_certificates(folder, (name,))

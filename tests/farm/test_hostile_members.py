@@ -99,7 +99,7 @@ async def test_a_scheduler_runs_nothing_that_it_is_sent(farm: FarmBench, evidenc
     await client
     with pytest.raises(Exception, match="explicitly disallowed"):
         await client.scheduler.run_function(function=pickle.dumps(print))
-    with pytest.raises(Exception, match=re.escape("builtins.exec is no name that a farm's scheduler loads")):
+    with pytest.raises(Exception, match=re.escape("builtins.exec is not a name that a farm's scheduler loads")):
         await client.scheduler.set_metadata(keys=["a"], value=ToPickle(Payload()))
     assert isinstance(await client.submit(print, "it", key="it").exception(), TaskError)
     await client.close()

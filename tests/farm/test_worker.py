@@ -45,7 +45,7 @@ def test_the_tree_of_a_workspace_is_made_once(worker: FarmWorker, tmp_path: Path
 )
 def test_nothing_is_written_outside(worker: FarmWorker, tmp_path: Path, path: str) -> None:
     message = replace(MESSAGE, files=((path, MESSAGE.files[0][1]),))
-    with pytest.raises(CkwatchError, match="is no path below a folder"):
+    with pytest.raises(CkwatchError, match="is not a path below a folder"):
         worker._tree(message, CONTENTS)
     assert [*(tmp_path / "farm/trees").iterdir()] == []
 

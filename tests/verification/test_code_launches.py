@@ -68,18 +68,23 @@ def test_a_launch_by_what_tritons_files_say(tmp_path: Path) -> None:
             "grid",
             ARGUMENTS.replace('"in_ptr"', '"M"') + "\ngrid",
             "1:25",
-            "`M` is no tensor, and the kernel takes *f32",
+            "`M` is not a tensor, and the kernel takes *f32",
         ),
-        ("grid", ARGUMENTS.replace('"in_ptr"', '"null"') + "\ngrid", "1:13", "`in_ptr` is none of the kernel's"),
+        (
+            "grid",
+            ARGUMENTS.replace('"in_ptr"', '"null"') + "\ngrid",
+            "1:13",
+            "`in_ptr` is not an argument of the kernel",
+        ),
         ("grid", ARGUMENTS.replace('"n_cols"', '"in_ptr"') + "\ngrid", "1:49", "`in_ptr` is an address, and"),
         (
             "grid",
             ARGUMENTS.replace('"n_cols"', '"n_col"') + "\ngrid",
             "1:49",
-            "`n_col` is no size; did you mean `n_cols`?",
+            "`n_col` is not a size; did you mean `n_cols`?",
         ),
         ('"row_stride"]\n', '"row_stride"]\nruntime = { a = "double" }\n', "", ""),
-        ('name = "in_ptr"', 'name = "x_ptr"', "3:9", "`in_ptr` is no tensor"),
+        ('name = "in_ptr"', 'name = "x_ptr"', "3:9", "`in_ptr` is not a tensor"),
     ],
 )
 def test_what_does_not_fit_is_at_its_place(old: str, new: str, place: str, said: str, tmp_path: Path) -> None:
@@ -188,12 +193,12 @@ def test_a_structure_by_value(argument: str, expected: bytes, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("old", "new", "column", "said"),
     [
-        ("PPiife?", "PPiifz?", 24, "`z` is no type of a field; known: `P` pointer, "),
+        ("PPiife?", "PPiifz?", 24, "`z` is not a type of a field; known: `P` pointer, "),
         ("PPiife?", "PPiife", 43, "7 values for 6 fields of `format`"),
         ("PPiife?", "PPiiff?8x", 13, "the format has 48 bytes, and the kernel takes 32 here"),
-        ('"X", "Y", "N"', '"X", "Y", "M"', 55, "`M` is no size; known: N, n, alpha, X, Y"),
+        ('"X", "Y", "N"', '"X", "Y", "M"', 55, "`M` is not a size; known: N, n, alpha, X, Y"),
         ('"alpha", 0.5', '"alpha", "Y"', 78, "`Y` is an address, and the kernel takes a _Float16 here"),
-        ('"X", "Y"', '"N", "Y"', 45, "`N` is no tensor, and the kernel takes a pointer here"),
+        ('"X", "Y"', '"N", "Y"', 45, "`N` is not a tensor, and the kernel takes a pointer here"),
         ('"alpha", 0.5', '"alpha", []', 78, "a value is a number or a string, not an array"),
         (FORMAT, '{ format = "P" }', 13, "a structure has either `format` and `values`, or `fields`"),
         (FORMAT, FIELDS.replace("offset = 8", "offset = 7"), 25, "the field at 7 begins in the one before, a pointer"),

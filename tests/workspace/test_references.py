@@ -45,7 +45,7 @@ def test_the_modules_beside_it_are_read_with_it(tmp_path: Path) -> None:
     ("reference", "files", "code", "words"),
     [
         ("reference.py", {}, "kernel-file/invalid-path", 'write "FILE.py:FUNCTION"'),
-        ("reference.py:f:g", {}, "kernel-file/invalid-path", "is no reference"),
+        ("reference.py:f:g", {}, "kernel-file/invalid-path", "is not a reference"),
         ("/reference.py:f", {}, "kernel-file/invalid-path", "must be relative"),
         ("missing.py:f", {}, "kernel-file/missing-reference", "there is no file"),
         ("reference.py:g", {}, "kernel-file/missing-reference", "reference.py has no function `g`"),

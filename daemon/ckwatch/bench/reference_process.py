@@ -172,7 +172,9 @@ class _Reference:
         for name in found:
             if name not in shapes:
                 known = ", ".join(shapes)
-                raise _MistakeError("outputs", f"`inputs` returns `{name}`, which is no input; known: {known}", line)
+                raise _MistakeError(
+                    "outputs", f"`inputs` returns `{name}`, which is not an input; known: {known}", line
+                )
         return {name: _checked(shapes[name], value, line) for name, value in found.items()}
 
 
@@ -187,7 +189,7 @@ def _named(function: Callable[..., Any], parameters: Mapping[str, Any], line: in
         others = [*inspect.signature(function).parameters.values()][2:]
         for one in others:
             if one.name not in parameters and one.default is one.empty and one.kind is not one.VAR_KEYWORD:
-                message = f"`inputs` has a parameter `{one.name}`, which is no parameter of the instance"
+                message = f"`inputs` has a parameter `{one.name}`, which is not a parameter of the instance"
                 raise _MistakeError("arguments", message, line)
         return {one.name: parameters[one.name] for one in others if one.name in parameters}
     return {}
@@ -212,7 +214,7 @@ def _accepted(function: Callable[..., Any], name: str, arguments: Mapping[str, A
         elif one.default is one.empty:
             known = ", ".join(arguments)
             message = (
-                f"`{name}` has a parameter `{one.name}`, which is no input, size, runtime argument or parameter of"
+                f"`{name}` has a parameter `{one.name}`, which is not an input, size, runtime argument or parameter of"
             )
             message += " the instance"
             raise _MistakeError("arguments", f"{message}; known: {known}")
@@ -224,7 +226,7 @@ def _by_name(result: Any, names: Sequence[str], line: int | None) -> dict[str, A
     if isinstance(result, dict):
         missing, others = [name for name in names if name not in result], [one for one in result if one not in names]
         if missing or others:
-            what = f"no `{missing[0]}`" if missing else f"`{others[0]}`, which is no output"
+            what = f"no `{missing[0]}`" if missing else f"`{others[0]}`, which is not an output"
             raise _MistakeError("outputs", f"it returns a dict with {what}; the outputs are {listed}", line)
         return result
     if result is None:

@@ -63,7 +63,7 @@ class _Registries:
             self._given = checkout_at(given)
             if self._given is None:
                 raise CkwatchError(
-                    f"{given} is no checkout of AITER: it has no csrc", "name the folder that has csrc/ and hsa/"
+                    f"{given} is not a checkout of AITER: it has no csrc", "name the folder that has csrc/ and hsa/"
                 )
         else:
             found = find_spec("aiter")

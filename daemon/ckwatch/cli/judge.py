@@ -112,7 +112,7 @@ class _UnitJudging:
         candidate, reference = self._names
         verdict = JudgedAs.REFUSED if candidate in self._broken else JudgedAs.NOT_JUDGED
         result = Judgement(candidate=candidate, reference=reference, seed=self._seed, verdict=verdict)
-        text = f"{party.unit}: {self._why_not.get(party.unit, 'it is not there any more')}"
+        text = f"{party.unit}: {self._why_not.get(party.unit, 'it is no longer there')}"
         return with_reason(result, verdict, party, "judge/not-built", text)
 
     def _take(self, line: VerifyLine, show: Callable[[str], None]) -> None:

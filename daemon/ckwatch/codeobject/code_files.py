@@ -245,7 +245,7 @@ def _code_object(data: bytes, name: str, asked: _Asked, origin: str, arch: str, 
         if triton is None:
             yield f"{where}: the JSON beside it is not Triton's."
         elif triton.name not in {one.symbol for one in metadata.kernels}:
-            yield f"{where}: the JSON beside it is about `{triton.name[:80]}`, which is no kernel here."
+            yield f"{where}: the JSON beside it is about `{triton.name[:80]}`, which is not a kernel here."
             triton = None
         else:
             signature = beside(".ttgir") or beside(".ttir") or b""

@@ -55,7 +55,7 @@ def read_profile(content: bytes) -> DeviceProfile:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise NoProfileError(
-            "it is no text; name a CSV or JSON file or a rocpd database of rocprofv3, a trace's code.json, or ncu's CSV"
+            "it is not text; name a CSV or JSON file or rocpd database of rocprofv3, a trace's code.json, or ncu's CSV"
         ) from None
     try:
         if ncu_pages.is_page(text):
@@ -63,11 +63,11 @@ def read_profile(content: bytes) -> DeviceProfile:
         if not text.lstrip().startswith("{"):
             return _of_csv(text)
     except csv.Error as error:
-        raise NoProfileError(f"it is no CSV: {error}") from None
+        raise NoProfileError(f"it is not CSV: {error}") from None
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NoProfileError(f"it is no JSON: {error}") from None
+        raise NoProfileError(f"it is not JSON: {error}") from None
     if isinstance(found.get("code"), list):
         return _of_code(found)
     if isinstance(found.get("rocprofiler-sdk-tool"), list):

@@ -47,11 +47,11 @@ def _check_header(data: bytes) -> None:
     if data[:24] == b"__CLANG_OFFLOAD_BUNDLE__" or data[:4] == b"CCOB":
         raise ValueError("This is an offload bundle, not a code object.")
     if data[:4] != b"\x7fELF":
-        raise ValueError("This is no ELF file, so no code object.")
+        raise ValueError("Not a code object: not an ELF file.")
     if len(data) < 64:
         raise ValueError("The code object is cut short.")
     if data[4:6] != b"\x02\x01":
-        raise ValueError("This is no 64-bit little-endian ELF file, so no code object.")
+        raise ValueError("Not a code object: not a 64-bit little-endian ELF file.")
     if (found := elf.ElfHeader.read(data).machine) != elf.EM_AMDGPU:
         raise ValueError(f"This is an ELF file for another machine ({found}), not for AMDGPU ({elf.EM_AMDGPU}).")
 
@@ -242,7 +242,7 @@ def _metadata_maps(notes: Sequence[elf.ElfNote]) -> tuple[list[Mapping[str, Any]
                 value = error.unpacked  # padding follows
             except (ValueError, TypeError, RecursionError) as error:  # some of them say nothing
                 many = "max_array_len" in str(error)
-                what = f"a list in it claims more than {_MOST_KERNELS:,} entries" if many else "it is no MessagePack"
+                what = f"a list in it claims more than {_MOST_KERNELS:,} entries" if many else "it is not MessagePack"
                 problems.append(f"The code object's metadata is damaged: {what}.")
                 continue
             if isinstance(value, dict):

@@ -105,7 +105,7 @@ def _places(text: str) -> Iterator[ProfiledPlace | None]:
             elif (address := row[columns["Address"]]) not in ("...", "-", ""):
                 yield _place(row, columns, address, kernel, (path, line, source))
     except (csv.Error, ValueError, IndexError) as error:
-        raise NoProfileError(f"it is no page of ncu's: {error}") from None
+        raise NoProfileError(f"it is not a page of ncu's: {error}") from None
 
 
 def _columns(row: Sequence[str]) -> dict[str, int]:

@@ -65,7 +65,7 @@ class ElfHeader(NamedTuple):
     def read(cls, data: bytes) -> Self:
         """Raises ElfError."""
         if len(data) < 64 or data[:6] != b"\x7fELF\x02\x01":
-            raise ElfError("is no ELF-64 file")
+            raise ElfError("is not an ELF-64 file")
         return cls._make(_HEADER.unpack_from(data, 16))
 
 

@@ -62,7 +62,7 @@ def make_certificates(folder: Path, names: tuple[str, ...] = ()) -> MadeCertific
     require_packages()
     for name in names:
         if not name or name.startswith(".") or "/" in name or "\0" in name or name in {AUTHORITY, MEMBER}:
-            raise CkwatchError(f"`{name}` is no name for a machine's folder", "Write the machine's host name.")
+            raise CkwatchError(f"`{name}` is not a name for a machine's folder", "Write the machine's host name.")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         has_one = (folder / AUTHORITY).exists() or (folder / AUTHORITY_KEY).exists()

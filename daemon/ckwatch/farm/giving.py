@@ -204,5 +204,5 @@ def _part(farm: Path, sha256: str) -> Path:
 
 def _plain(name: str) -> str:
     if not name.isalnum():
-        raise CkwatchError(f"`{name}` is no name of a toolchain")
+        raise CkwatchError(f"`{name}` is not a name of a toolchain")
     return name

@@ -42,7 +42,7 @@ BLOCKED = [
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in NAMES:
-            raise pickle.UnpicklingError(f"{module}.{name} is no name that a farm's scheduler loads")
+            raise pickle.UnpicklingError(f"{module}.{name} is not a name that a farm's scheduler loads")
         return super().find_class(module, name)
 
 

@@ -395,7 +395,7 @@ def _plain(name: str) -> PurePosixPath:
     """A path below a folder. Raises CkwatchError for one that leads elsewhere."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
-        raise CkwatchError(f"`{name}` is no path below a folder")
+        raise CkwatchError(f"`{name}` is not a path below a folder")
     return path
 
 

@@ -150,7 +150,7 @@ class KernelHooks:
         name = self._argument_names.get(tensor.buffer)
         if name is None:
             kind = HookError if self._signature else UndeclaredError
-            raise kind(f"'{tensor.name}' is no argument yet: def_kernel must list it before it is named", 0)
+            raise kind(f"'{tensor.name}' is not an argument yet: def_kernel must list it before it is named", 0)
         return name
 
     def ptr(self, tensor: Tensor | None) -> str:
@@ -263,7 +263,7 @@ class KernelHooks:
     def _feature(self, name: str) -> FeatureAnswer:
         if not isinstance(name, str) or name not in FEATURES:
             guess = did_you_mean(name, FEATURES) if isinstance(name, str) else ""
-            raise HookError(f"{describe(name)} is no feature of headers{guess}", 0)
+            raise HookError(f"{describe(name)} is not a feature of headers{guess}", 0)
         return self._headers.feature(name)
 
     def unsupported(self, message: str, *keys: str) -> str:

@@ -263,7 +263,7 @@ class _Binding:
             return LaunchArgument(kind=kind, size_bytes=takes.size_bytes, text=buffers.get(text, ""))
         if takes.pointer:
             known = [*buffers, NULL]
-            what = f"`{text}` is no tensor, and the kernel takes {takes.text} here; "
+            what = f"`{text}` is not a tensor, and the kernel takes {takes.text} here; "
             self._report(place, f"{what}{did_you_mean(text, known)}known: {join_names(known)}")
             return LaunchArgument(kind=ArgumentKind.NULL, size_bytes=takes.size_bytes)
         if takes.size_bytes not in SCALAR_BYTES:
@@ -279,7 +279,7 @@ class _Binding:
             ):
                 self._report(place, f"`{text}` is a {c_type}, and the kernel takes {takes.text} here")
         elif parse_size(text) is None:
-            self._report(place, f"`{text}` is no value, and the kernel takes {takes.text} here")
+            self._report(place, f"`{text}` is not a value, and the kernel takes {takes.text} here")
         else:
             floats = [
                 one for one in operation.runtime_arguments if operation.runtime_types.get(one) in ("float", "double")
@@ -287,7 +287,7 @@ class _Binding:
             known = [*operation.size_arguments, *operation.runtime_arguments, *self.description.constants]
             for name in dict.fromkeys(names_in(text)):
                 if name not in known or name in floats:
-                    what = f"`{name}` is no size; {did_you_mean(name, known)}"
+                    what = f"`{name}` is not a size; {did_you_mean(name, known)}"
                     self._report(place, f"{what}known: {join_names([*known, *buffers]) or 'none'}")
         return LaunchArgument(kind=ArgumentKind.VALUE, size_bytes=takes.size_bytes, text=text, c_type=c_type)
 
@@ -301,7 +301,7 @@ class _Binding:
         ):
             for at, tensor in enumerate(tensors):
                 if tensor is not None and tensor.buffer not in passed:
-                    message = f"`{tensor.name}` is none of the kernel's arguments"
+                    message = f"`{tensor.name}` is not an argument of the kernel"
                     place = ("arguments",) if "arguments" in problems.document.values else ("operation", group, at)
                     problems.at_value(place, "unknown-argument", message)
 

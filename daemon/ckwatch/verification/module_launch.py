@@ -83,7 +83,7 @@ class ModuleFunction:
         except ValueError as error:
             raise _no_launch(f"`{text}` has no value: {error}") from None
         if not 0 <= value < 1 << 32:
-            raise _no_launch(f"`{text}` is {value:,}, which is no extent of a launch")
+            raise _no_launch(f"`{text}` is {value:,}, which is not an extent of a launch")
         return value
 
     def _packed(self, argument: LaunchArgument, what: str, addresses: Mapping[str, int]) -> bytes:

@@ -245,7 +245,7 @@ def _formatted(problems: Problems, place: KeyPath, text: str) -> tuple[list[tupl
         part = _FORMAT_PART.match(text, at)
         if part is None or (part[2] != "x" and part[2] not in _LETTERS):
             known = ", ".join(f"`{letter}` {name}" for letter, name in _LETTERS.items())
-            message = f"`{text[at:].strip()[:1]}` is no type of a field; known: {known}, `x` a byte of padding"
+            message = f"`{text[at:].strip()[:1]}` is not a type of a field; known: {known}, `x` a byte of padding"
             problems.at_value(place, "unknown-value", message)
             return [], 0
         at, times = part.end(), int(part[1] or 1)

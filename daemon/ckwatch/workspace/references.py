@@ -31,7 +31,7 @@ def read_reference(problems: Problems, value: str, reader: NamedFiles) -> Python
     being compiled."""
     form = _FORM.fullmatch(value)
     if form is None:
-        return _refused(problems, "invalid-path", f'`{value}` is no reference: write "FILE.py:FUNCTION"')
+        return _refused(problems, "invalid-path", f'`{value}` is not a reference: write "FILE.py:FUNCTION"')
     folder = os.path.dirname(problems.document.path)  # noqa: PTH120
     file, function = form["file"], form["function"]
     path = os.path.normpath(os.path.join(folder, file))  # noqa: PTH118

@@ -66,8 +66,8 @@ def test_a_t4_file() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("nothing", "it is no JSON"),
-        ("[]", "it is no JSON object"),
+        ("nothing", "it is not JSON"),
+        ("[]", "it is not a JSON object"),
         ("{}", "neither `cache` nor `results`"),
         (t4(result(8, 1.0)), "does not name its kernel"),
         ('{"cache": {}}', "does not name its kernel"),

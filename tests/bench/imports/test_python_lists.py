@@ -161,7 +161,7 @@ def test_endless_work_ends() -> None:
 
 @pytest.mark.parametrize("text", ["kernels = {", "\0", "x = " + "(" * 3000])
 def test_another_text(text: str) -> None:
-    with pytest.raises(UnknownPythonError, match="no Python"):
+    with pytest.raises(UnknownPythonError, match="not Python"):
         evaluate_lists(text, {})
 
 

@@ -295,7 +295,7 @@ def test_no_device_says_what_to_look_at(rocm: Path) -> None:
 def test_an_emulated_device_is_none(rocm: Path) -> None:
     answer = scenario("find", environment(rocm, DEVICE="emulated gfx90a"))
     assert answer["kind"] == "NO_DEVICE"
-    assert "emulated gfx90a is no GPU" in answer["message"]
+    assert "emulated gfx90a is not a GPU" in answer["message"]
     assert "ckwatch verify" in answer["hint"]
 
 

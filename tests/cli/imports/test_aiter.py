@@ -177,12 +177,12 @@ def test_k1_is_what_a_thread_copies_at_once() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("1 +", "it is no Python"),
+        ("1 +", "it is not Python"),
         ("kernels_list = {}", "it has no class"),
         (ROWWISE, "its instances are called `LIST`, and templates are there for `a8w8_rowwise`"),
-        (of("a8w8_rowwise").replace("kernels_list = {", "kernels_list = {9: 1, "), "is no call of `kernelInstance`"),
+        (of("a8w8_rowwise").replace("kernels_list = {", "kernels_list = {9: 1, "), "is not a call of `kernelInstance`"),
         (of("a8w8_rowwise").replace("[8, 8, 1]", "[n, 8, 1]"), "has a value that is not written out"),
-        (of("a8w8_rowwise").replace("    WAVE_MAP_M: int\n", ""), "is no call of"),
+        (of("a8w8_rowwise").replace("    WAVE_MAP_M: int\n", ""), "is not a call of"),
         (of("a8w8_rowwise").partition("kernels_list")[0] + "kernels_list = {}", "`kernels_list` is empty"),
     ],
 )

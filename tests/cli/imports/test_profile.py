@@ -40,7 +40,7 @@ def test_several_files_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "why"), [("none.csv", "cannot read"), ("text.csv", "is no profile: it has no column")]
+    ("name", "why"), [("none.csv", "cannot read"), ("text.csv", "is not a profile: it has no column")]
 )
 def test_a_file_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, why: str) -> None:
     (tmp_path / "text.csv").write_text("a,b\n")

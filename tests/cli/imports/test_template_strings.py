@@ -112,6 +112,6 @@ def test_a_string_that_is_worked_out_is_refused_at_its_line() -> None:
 
 @pytest.mark.parametrize(("source", "line"), [("x = 1\ndef f(:\n", 2), ("x = '\0'", 0)])
 def test_errors_of_syntax_have_a_line(source: str, line: int) -> None:
-    with pytest.raises(TemplateStringError, match="this is no Python") as raised:
+    with pytest.raises(TemplateStringError, match="this is not Python") as raised:
         template_strings(source)
     assert raised.value.line in (line, 1)

@@ -186,7 +186,11 @@ MISTAKES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("edit", {"path": "k.kernel.toml", "then": "discard"}, "has no edit"),
     ("check", {"more": "7:/lines@0"}, "no answer has more"),
     ("check", {"patterns": "k"}, "valid list"),
-    ("edit", {"path": "reference.py", "text": "1\n"}, "reference.py is no template: compilers and references read it"),
+    (
+        "edit",
+        {"path": "reference.py", "text": "1\n"},
+        "reference.py is not a template: compilers and references read it",
+    ),
     ("tune", {"kernel": "k", "minutes": 0}, "tune: minutes: input should be greater than 0"),
     ("tune", {"kernel": "k"}, "tune: minutes is missing"),
     (

@@ -115,7 +115,7 @@ FAILURES = [
     (NOT_THERE, "", "the driver or the GPU refuses PC sampling: Given PC sampling configuration is not supported"),
     ("no such agent", "", "rocprofv3 ended before the kernel was launched"),
     ("", '{"failure": {"kind": "crashed", "message": "it hangs"}}', "the launch under rocprofv3 failed: it hangs"),
-    ("", '{"launches": 1}', "is no profile: it has no samples"),
+    ("", '{"launches": 1}', "is not a profile: it has no samples"),
 ]
 
 

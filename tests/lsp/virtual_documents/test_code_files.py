@@ -48,7 +48,7 @@ async def test_a_code_object_is_shown_without_a_workspace(tmp_path: Path) -> Non
         assert place["uri"] == "file:///kernels/kernels.py"
         assert len(await made.of("textDocument/foldingRange", path)) > 1
         path.write_bytes(b"\x7fELF")
-        with pytest.raises(LspError, match="is no ELF-64 file"):
+        with pytest.raises(LspError, match="is not an ELF-64 file"):
             await made.command("ckwatch.document", uri=uri)
 
 

@@ -172,7 +172,7 @@ def test_one_value_of_a_convolution(tmp_path: Path) -> None:
     ("extra", "code", "message"),
     [
         ('epilogue = ["bias", «"gleu"»]\n', "unknown-step", "did you mean `gelu`"),
-        ('epilogue = [«"none"»]\n', "unknown-step", "no step"),
+        ('epilogue = [«"none"»]\n', "unknown-step", "not a step"),
         ('epilogue = [«"scale_a"»]\n', "inconsistent-epilogue", "[operation.scale_a]"),
         ('epilogue = ["bias", "relu", «"bias"»]\n', "inconsistent-epilogue", "used once"),
         ('«activation» = "gelu"\nepilogue = ["bias"]\n', "inconsistent-epilogue", "word of `epilogue`"),

@@ -168,7 +168,7 @@ def test_a_layout_of_other_dimensions(tmp_path: Path) -> None:
         HEAD + 'dimensions = 3\na = { dtype = "f16", layout = "NHWGC" }\nb = { dtype = "f16" }\nc = { dtype = "f16" }\n'
     )
     (found,) = workspace(tmp_path, {"k.kernel.toml": text + INSTANCE}).diagnostics
-    assert found.message == "`NHWGC` is no layout in 3 dimensions: use NDHWGC, GNDHWC, NGCDHW"
+    assert found.message == "`NHWGC` is not a layout in 3 dimensions: use NDHWGC, GNDHWC, NGCDHW"
 
 
 def test_an_unknown_layout(tmp_path: Path) -> None:

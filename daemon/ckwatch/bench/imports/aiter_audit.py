@@ -265,7 +265,7 @@ class _Rows:
             try:
                 row = next(self._reader, None)
             except csv.Error as error:
-                self._report("row", Severity.ERROR, f"it is no CSV: {error}")
+                self._report("row", Severity.ERROR, f"it is not CSV: {error}")
                 continue
             if row is None:
                 break
@@ -318,7 +318,7 @@ class _Rows:
                 self._report("table", Severity.ERROR, f"it has no column {needed}: add it, or tune again")
                 return False
         else:
-            message = "this is no table of GEMMs (M, N, K) or MoE (token, model_dim, …): its rows are not judged"
+            message = "this is not a table of GEMMs (M, N, K) or MoE (token, model_dim, …): its rows are not judged"
             self._report("not-judged", Severity.INFORMATION, message)
         self._keys = [at for name, at in self._at.items() if name in _KEYS and at < len(names) and names[at] == name]
         return True

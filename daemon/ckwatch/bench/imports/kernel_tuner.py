@@ -50,9 +50,9 @@ def _object(text: str) -> Mapping[str, Any]:
             found = _json(text.rstrip().rstrip(",") + "}\n}")
         except (ValueError, RecursionError):
             why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-            raise TimingsFileError(f"it is no JSON: {why}") from None
+            raise TimingsFileError(f"it is not JSON: {why}") from None
     if not isinstance(found, dict):
-        raise TimingsFileError("it is no JSON object")
+        raise TimingsFileError("it is not a JSON object")
     return found
 
 

@@ -143,7 +143,7 @@ def evaluate_lists(text: str, modules: Modules, steps: int = STEPS) -> Mapping[s
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise UnknownPythonError(f"it is no Python: {error}") from None
+        raise UnknownPythonError(f"it is not Python: {error}") from None
     return _Evaluator(modules, steps).module(tree)
 
 
@@ -254,7 +254,7 @@ class _Evaluator:
     def run(self, node: ast.stmt, scope: Scope) -> None:
         run = _STATEMENTS.get(type(node))
         if run is None:
-            raise UnknownPythonError(f"line {node.lineno} is no statement of a list")
+            raise UnknownPythonError(f"line {node.lineno} is not a statement of a list")
         run(self, node, scope)
 
     def body(self, statements: Iterable[ast.stmt], scope: Scope) -> None:
@@ -267,7 +267,7 @@ class _Evaluator:
             raise UnknownPythonError("it takes too long")
         evaluate = _EXPRESSIONS.get(type(node))
         if evaluate is None:
-            raise UnknownPythonError(f"line {node.lineno} is no expression of a list")
+            raise UnknownPythonError(f"line {node.lineno} is not an expression of a list")
         try:
             found = evaluate(self, node, scope)
         except UnknownPythonError:
@@ -366,7 +366,7 @@ def _import_from(self: _Evaluator, node: ast.ImportFrom, scope: Scope) -> None:
 
 def _class(self: _Evaluator, node: ast.ClassDef, scope: Scope) -> None:
     if node.bases or node.keywords:
-        raise UnknownPythonError(f"line {node.lineno} is no dataclass")
+        raise UnknownPythonError(f"line {node.lineno} is not a dataclass")
     fields: dict[str, Callable[[], Any] | None] = {}
     functions: dict[str, Callable[..., Any]] = {}
     properties: set[str] = set()

@@ -40,7 +40,7 @@ def find() -> tuple[DeviceFacts, ...]:
     if devices and all(device.description.startswith(f"{EMULATED} ") for device in devices):
         raise BenchmarkError(
             FailureKind.NO_DEVICE,
-            f"{devices[0].description} is no GPU: nothing can be timed on it",
+            f"{devices[0].description} is not a GPU: nothing can be timed on it",
             "`ckwatch verify` says whether kernels are right; without the emulator as libamdhip64, GPUs are found",
         )
     return tuple(sorted(devices, key=lambda device: -device.compute_units * device.clock_mhz))

@@ -61,7 +61,7 @@ def read_list(text: str) -> ListedInstances:
     try:
         module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ListError(f"it is no Python: {error}") from None
+        raise ListError(f"it is not Python: {error}") from None
     described = next(
         (node for node in module.body if isinstance(node, ast.ClassDef) and node.name == "kernelInstance"), None
     )
@@ -170,7 +170,7 @@ def _assigned(node: ast.stmt) -> ast.expr | None:
 
 def _fields(value: ast.expr, names: Sequence[str]) -> Fields:
     if not isinstance(value, ast.Call) or len(value.args) > len(names):
-        raise ListError(f"line {value.lineno} is no call of `kernelInstance`")
+        raise ListError(f"line {value.lineno} is not a call of `kernelInstance`")
     given: Iterable[tuple[str | None, ast.expr]] = [
         *zip(names, value.args, strict=False),
         *((one.arg, one.value) for one in value.keywords),

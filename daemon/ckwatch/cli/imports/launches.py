@@ -337,7 +337,7 @@ class _Scope:
         if constant:
             raise _UnknownError(f"`{name}` is not written out")
         if name not in self.sizes and not (self._takes_sizes and self._host.declares_integer(name)):
-            raise _UnknownError(f"`{name}` is no argument of the kernel")
+            raise _UnknownError(f"`{name}` is not an argument of the kernel")
         if name in self._taken:
             raise _UnknownError(f"`{name}` is not the kernel's `{name}` there")
         self.sizes[name] = None

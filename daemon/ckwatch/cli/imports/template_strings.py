@@ -54,9 +54,9 @@ def template_strings(source: str) -> list[TemplateString]:
     try:
         module = ast.parse(source)
     except SyntaxError as error:
-        raise TemplateStringError(f"this is no Python: {error.msg}", error.lineno or 0) from None
+        raise TemplateStringError(f"this is not Python: {error.msg}", error.lineno or 0) from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise TemplateStringError(f"this is no Python: {error}") from None
+        raise TemplateStringError(f"this is not Python: {error}") from None
     found: list[TemplateString] = []
     _collect(module.body, (), {}, found)
     return found

@@ -102,7 +102,7 @@ class AgentSession:
         path = await self.edits.path_of(name)
         if then == "keep" and not await self._is_rendered(path):
             raise CkwatchError(
-                f"{path} is no template: compilers and references read it from disk, without this session's edits",
+                f"{path} is not a template: compilers and references read it from disk, without this session's edits",
                 '`then="save"` writes it, where `ckwatch mcp --allow-changes` permits that',
             )
         changes = "" if text is None and not replacements else await self.edits.apply(name, text, replacements)

@@ -150,7 +150,7 @@ def _read(path: Path) -> DeviceProfile:
     except OSError as error:
         raise CkwatchError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     except NoProfileError as error:
-        raise CkwatchError(f"{path} is no profile: {error}", KNOWN_FILES) from None
+        raise CkwatchError(f"{path} is not a profile: {error}", KNOWN_FILES) from None
 
 
 async def read_report(ncu: Path, report: Path, environment: Mapping[str, str]) -> DeviceProfile:

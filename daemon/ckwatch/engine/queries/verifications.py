@@ -64,7 +64,7 @@ class FollowedVerifications(FollowedWork[_FollowedVerification]):
             if against is not None:
                 reference = next((one for one in units if one.id == against), None)
                 if reference is None:
-                    raise CkwatchError(f"'{against}' is none of the units that are verified", "name it among them")
+                    raise CkwatchError(f"'{against}' is not among the units that are verified", "name it among them")
                 if shapes:
                     raise CkwatchError("a judge draws shapes by itself", "leave out the shapes, or `against`")
                 trials = await to_thread.run_sync(judged_trials, units, reference, seed)

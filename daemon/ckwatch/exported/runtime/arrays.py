@@ -98,7 +98,7 @@ def array_of(name: str, value: Any, stream: int | None = None) -> Array:
         return of_torch(name, value, torch)
     if isinstance(value, int) and not isinstance(value, bool):
         if value <= 0:
-            raise ValueError(f"{name} is no pointer: {value}")
+            raise ValueError(f"{name} is not a pointer: {value}")
         return Array(value, None)
     for attribute, device in (
         ("__cuda_array_interface__", "gpu"), ("__hip_array_interface__", "gpu"), ("__array_interface__", "cpu"),

@@ -148,7 +148,7 @@ def check_epilogue(
     for at, word in enumerate(words):
         place = ("operation", "epilogue", at)
         if word not in known:
-            what = f"`{word}` is no step of an epilogue, and no [operation.operands.{word}] makes it one"
+            what = f"`{word}` is not a step of an epilogue, and no [operation.operands.{word}] makes it one"
             problems.unknown_name(place, "unknown-step", what, word, known)
         elif word not in tables.ACTIVATIONS and word in words[:at]:
             message = f"`{word}` is a step already: a tensor is used once"
@@ -158,7 +158,7 @@ def check_epilogue(
             problems.at_value(place, "inconsistent-epilogue", message)
     for name, place in there.items():
         if name not in words:
-            message = f"`{name}` is no step: add it to `epilogue`, where it is to be computed"
+            message = f"`{name}` is not a step: add it to `epilogue`, where it is to be computed"
             problems.at_key(place, "inconsistent-epilogue", message)
 
 

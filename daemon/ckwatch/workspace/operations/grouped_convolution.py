@@ -132,7 +132,7 @@ def read_grouped_convolution(problems: Problems, table: GroupedConvolutionTable)
         fitting = known[table.dimensions]
         layouts[key] = given or fitting[0]
         if layouts[key] not in fitting:
-            message = f"`{given}` is no layout in {table.dimensions} dimensions: use {join_names(fitting)}"
+            message = f"`{given}` is not a layout in {table.dimensions} dimensions: use {join_names(fitting)}"
             problems.at_value(("operation", key, "layout"), "dimension-mismatch", message)
             layouts[key] = fitting[0]
     names = (*INPUTS, "Y", *size_arguments(table.dimensions))
