@@ -246,7 +246,7 @@ def write_aiter(path: Path, tuned: TunedKernel, record: TuningRecord, device: De
     writer.writeheader()
     for shape, best in best_shapes(tuned, record):
         problem = tuned.problems[shape.name]
-        name = aiter_name(best.parameters)
+        name = aiter_name(best.parameters, tuned.kernel.operation)
         if name is None:
             known = ", ".join(LISTS)
             raise CkwatchError(
