@@ -9,6 +9,7 @@ from importlib.resources import files
 from itertools import pairwise
 from math import exp, log
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,7 +96,7 @@ def test_measurements_count_by_how_near_they_are() -> None:
 
 
 def test_the_trend_stays_in_the_box_of_what_was_measured() -> None:
-    stored = copy.deepcopy(STORED)
+    stored: dict[str, Any] = copy.deepcopy(STORED)
     stored["correction"]["points"].append([0, 6400, 4096, 512, 1, 0, 0.0])
     known = read_family(json.dumps(stored)).correction
     assert known is not None

@@ -132,7 +132,7 @@ class _Tune:
             "result", instance=step.point.instance, parameters=step.point.parameters, result=result, best=step.best,
             known=step.known, measured=step.measured, seconds=round(step.seconds, 3), device=step.point.device,
         )  # fmt: skip
-        if step.best and not step.known:
+        if step.best and not step.known and result.median_us is not None:
             self._output.text(
                 f"{duration(step.seconds):>10}  {result.shape}  {time_of(result.median_us)}  {step.point.instance}"
             )
