@@ -33,6 +33,18 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def test_aiter_has_no_names_for_another_dtype(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bf16 instance of AITER's is another kernel than one for f16 with the same parameters."""
+    root = tmp_path / "w"
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "w"]) == 0
+    command = ["dispatch", "gemm_f16", "--aiter", "a.csv"]
+    assert main(command, connected=connecting_to(TimingClient(root))) == 2
+    assert "AITER has no name for '128x128x64_v3'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

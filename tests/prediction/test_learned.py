@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import asdict, replace
 from importlib.resources import files
+from itertools import pairwise
 from math import exp, log
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,8 +32,11 @@ from ckwatch.prediction.learned import (
     slice_of,
     source_of,
 )
+from ckwatch.prediction.predict import predict, target_of
 from ckwatch.prediction.times import GemmSizes, estimated_figures, gemm_time
 from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.shapes import find_shape
+from helpers.static_diagnostics import EXAMPLES
 
 SIZES = GemmSizes(m=100, n=1024, k=1024, x_bytes=1, w_bytes=1, y_bytes=2)
 FOUND = gemm_time(INSTANCE, estimated_figures(INSTANCE, SIZES), SIZES, MACHINE)
@@ -79,8 +85,7 @@ def test_measurements_count_by_how_near_they_are() -> None:
     assert known.nearby(SIZES, ELSEWHERE, "gfx942").off == pytest.approx(0.1 * 0.25)
     far = replace(SIZES, m=6400, k=512)
     assert known.nearby(far, OWN, "gfx950").evidence < 1e-6
-    # N over K is 2: a quarter of the weight's unit
-    assert known.nearby(far, OWN, "gfx950").off == pytest.approx(0.5 / 4, abs=1e-6)
+    assert known.nearby(far, OWN, "gfx950").off == pytest.approx(0, abs=1e-6), "the trend is that of the one point"
     total = known.log_factor(INSTANCE, SIZES, FOUND, 64) + 0.25 - 0.1 * share_log(1.0, 1.0, 2)
     factor, low, high = known.factor(INSTANCE, SIZES, FOUND, 64, OWN, "gfx950")
     assert factor == pytest.approx(exp(total))
@@ -88,6 +93,32 @@ def test_measurements_count_by_how_near_they_are() -> None:
     assert known.factor(INSTANCE, far, FOUND, 64, OWN, "gfx950")[1:] == (0.7, 1.5)
     assert known.factor(INSTANCE, replace(SIZES, k=1025), FOUND, 64, OWN, "gfx950")[1:] == (0.8, 1.2)
     assert known.factor(INSTANCE, SIZES, FOUND, 64, ELSEWHERE, "gfx950")[1:] == (0.5, 2.0)
+
+
+def test_the_trend_stays_in_the_box_of_what_was_measured() -> None:
+    stored: dict[str, Any] = copy.deepcopy(STORED)
+    stored["correction"]["points"].append([0, 6400, 4096, 512, 1, 0, 0.0])
+    known = read_family(json.dumps(stored)).correction
+    assert known is not None
+    edge, beyond = replace(SIZES, m=6400, n=4096, k=512), replace(SIZES, m=10**6, n=2**20, k=1)
+    # N over K is 8 there: three quarters of the weight's unit
+    assert known.nearby(beyond, OWN, "gfx950").off == pytest.approx(0.5 * 3 / 4, abs=1e-6)
+    assert known.nearby(edge, OWN, "gfx950").off == pytest.approx(0.5 * 3 / 4, abs=1e-6)
+    assert known.within((8.0, 11.0, 9.5, 0.0)) == (8.0, 11.0, 9.5, 0.0)
+
+
+def test_more_of_a_shipped_product_takes_no_less_time() -> None:
+    (kernel,) = (one for one in load_workspace(EXAMPLES / "scaled_gemm").kernels if one.name == "gemm_f8_block_scales")
+    target = target_of("gfx942")
+    assert target is not None
+    for instance in kernel.instances[:2]:
+        for sizes in ("{},4096,4096", "4096,{},4096", "4096,4096,{}"):
+            shapes = [find_shape(kernel, sizes.format(size).replace(",", "x")) for size in (1, 16, 128, 1024, 8192)]
+            problems = [problem_of(kernel.operation, shape, "gfx942") for shape in shapes]
+            found = [predict(None, instance.parameters, problem, target).time_us for problem in problems]
+            times = [one for one in found if one is not None]
+            assert len(times) > 1
+            assert all(later > 0.9 * sooner > 0 for sooner, later in pairwise(times)), (instance.name, sizes, times)
 
 
 @pytest.mark.parametrize("m", [1, 3, 8, 100, 512, 5000, 100000])

@@ -75,7 +75,7 @@ def test_winners_are_appended_with_what_they_are_good_for(root: Path) -> None:
     assert sorted(written(root, tuned, times)) == ["s_2", "s_4"]
     text = (root / "k.kernel.toml").read_text()
     assert text.startswith(KERNEL)
-    assert '# fastest that was found, or nearly so: square (100 µs)\n[[instance]]\nname = "s_2"\nTile = 2\n' in text
+    assert '# fastest that was found, or nearly so: square (100.0 µs)\n[[instance]]\nname = "s_2"\nTile = 2\n' in text
     [kernel] = load_workspace(root).kernels
     assert {one.name: dict(one.parameters) for one in kernel.instances} == {
         "one": {"Flag": True, "Tile": 1},

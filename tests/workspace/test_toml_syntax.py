@@ -51,6 +51,14 @@ ROWS: list[tuple[str, list[str], dict[str, Any]]] = [
     ("a = [1, 2\nb = 2", ["1:5-1:10 the array is not closed: `]` is missing"], {"b": 2}),
     ("a = [\n 1\n 2\n]\nb = 2", ["3:2-3:3 a comma is missing before `2`"], {"b": 2}),
     ("a = '''x\nb = 2", ["1:5-1:9 the string is not closed"], {"b": 2}),
+    (
+        'a = "C:\\dir"\nb = [\n"\\w+"]\nc = 3',
+        [
+            r"1:8-1:10 `\d` is not an escape sequence; a backslash is written `\\`",
+            r"3:2-3:4 `\w` is not an escape sequence; a backslash is written `\\`",
+        ],
+        {"c": 3},
+    ),
     ("a\nb = 2", ["1:2-1:2 expected '=' after a key in a key/value pair"], {"b": 2}),
     ("a = 1\na = 2\nb = 3", ["2:1-2:2 `a` is given twice"], {"a": 1, "b": 3}),
     ("[t]\nx = 1\n[t]\ny = 2\n[u]\nz = 3", ["3:1-3:4 `[t]` is given twice"], {"t": {"x": 1}, "u": {"z": 3}}),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.kernels import Operation, ParameterValue
 
 Fields = Mapping[str, ParameterValue]
 """An instance in AITER's words."""
@@ -264,8 +264,23 @@ def parameters_of(family: AiterList, fields: Fields, gemm_spec: str) -> dict[str
     return {**found, **given, **widths_of_y}
 
 
-def aiter_name(parameters: Mapping[str, ParameterValue]) -> str | None:
-    """Return AITER's name of an instance with these parameters under CK's names, or None if AITER has none.
+_EIGHT_BITS = {"i8": "8 bits", "f8": "8 bits"}
+"""AITER's lists of a8w8 have both."""
+
+
+def _is_of(family: AiterList, operation: Operation) -> bool:
+    """Return True if a list has instances for such an operation: of its kind, operands and scales."""
+    inputs = dict(operation.inputs)
+    dtype = None if (x := inputs.get("X")) is None else _EIGHT_BITS.get(x.dtype, x.dtype)
+    mine = operation.kind, dtype, inputs.get("inv_scale_x") is not None
+    return any(
+        mine == (one["kind"], _EIGHT_BITS.get(one["a"]["dtype"], one["a"]["dtype"]), "scale_a" in one)
+        for one in family.operations.values()
+    )
+
+
+def aiter_name(parameters: Mapping[str, ParameterValue], operation: Operation) -> str | None:
+    """Return AITER's name of an operation's instance with these parameters under CK's names, or None if AITER has none.
 
     `GemmSpec` is in no name. A name is only given if it means exactly these parameters.
     """
@@ -274,7 +289,7 @@ def aiter_name(parameters: Mapping[str, ParameterValue]) -> str | None:
     version = str(fields.get("PIPELINE_VERSION", "")).removeprefix("v")
     widths = fields.get("CBLOCK_SPV")
     width = widths[0] if isinstance(widths, tuple) and widths else widths
-    for family in LISTS.values():
+    for family in [one for one in LISTS.values() if _is_of(one, operation)]:
         for written in ((width, width, 1), width):
             given: dict[str, Any] = {**fields, "PIPELINE_VERSION": version, "CBLOCK_SPV": written}
             try:

@@ -218,7 +218,7 @@ def _aiter_text(known: ShapeTimes, found: Dispatcher) -> str:
     writer = csv.DictWriter(text, AITER_COLUMNS, lineterminator="\n")
     writer.writeheader()
     for shape, instance, time_us in _choices(known, found):
-        name = aiter_name(parameters[instance])
+        name = aiter_name(parameters[instance], known.kernel.operation)
         if name is None:
             raise CkwatchError(f"AITER has no name for '{instance}'", f"it names instances of {', '.join(LISTS)}")
         problem = problem_of(known.kernel.operation, shape, known.arch)

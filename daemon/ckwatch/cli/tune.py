@@ -17,7 +17,7 @@ from anyio import to_thread
 from ckwatch.checks.aiter_instances import LISTS, aiter_name
 from ckwatch.cli.output import Output
 from ckwatch.cli.session import asking
-from ckwatch.model.amounts import count, duration
+from ckwatch.model.amounts import count, duration, time_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import specs_of
 from ckwatch.model.kernel_problem import KernelProblem
@@ -132,9 +132,9 @@ class _Tune:
             "result", instance=step.point.instance, parameters=step.point.parameters, result=result, best=step.best,
             known=step.known, measured=step.measured, seconds=round(step.seconds, 3), device=step.point.device,
         )  # fmt: skip
-        if step.best and not step.known:
+        if step.best and not step.known and result.median_us is not None:
             self._output.text(
-                f"{duration(step.seconds):>10}  {result.shape}  {result.median_us:.4g} µs  {step.point.instance}"
+                f"{duration(step.seconds):>10}  {result.shape}  {time_of(result.median_us)}  {step.point.instance}"
             )
         show(self._progress(step))
 
@@ -166,8 +166,8 @@ class _Tune:
                 continue
             sure = "" if best.confidence is None else f"{best.confidence:.0%}"
             following = "" if best.runner_up_us is None else f"+{best.runner_up_us / best.median_us - 1:.1%}"
-            interval = f"{best.low_us:.4g} to {best.high_us:.4g}"
-            rows.append([shape, f"{best.median_us:.4g} µs", interval, sure, best.instance, following])
+            interval = f"{time_of(best.low_us)} to {time_of(best.high_us)}"
+            rows.append([shape, time_of(best.median_us), interval, sure, best.instance, following])
         self._output.table(rows, indent="")
         fastest = best_shapes(run.tuned, record)
         if len(fastest) < sum(best is not None for best in found.values()):
@@ -246,7 +246,7 @@ def write_aiter(path: Path, tuned: TunedKernel, record: TuningRecord, device: De
     writer.writeheader()
     for shape, best in best_shapes(tuned, record):
         problem = tuned.problems[shape.name]
-        name = aiter_name(best.parameters)
+        name = aiter_name(best.parameters, tuned.kernel.operation)
         if name is None:
             known = ", ".join(LISTS)
             raise CkwatchError(

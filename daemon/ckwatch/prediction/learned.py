@@ -149,9 +149,18 @@ class Correction:
             self._nearby[key] = self._look(*key)
         return self._nearby[key]
 
+    def within(self, at: Point) -> Point:
+        """Return the place in the box around all measured sizes that is the nearest: what was learned of squares says
+        nothing outside."""
+        if not self.points:
+            return at
+        sides = zip(at, *(point.at for point in self.points), strict=True)
+        m, n, k, times = (min(max(own, min(measured)), max(measured)) for own, *measured in sides)
+        return m, n, k, times
+
     def _look(self, at: Point, slice_: str, arch: str) -> Nearby:
         winners: tuple[dict[str, float], ...] = tuple({} for _ in SHARE_WIDTHS)
-        off, evidence = sum(self.trend.get(name, 0.0) * value for name, value in trend(at).items()), 0.0
+        off, evidence = sum(self.trend.get(name, 0.0) * value for name, value in trend(self.within(at)).items()), 0.0
         familiar = 0
         for point in self.points:
             related = RELATED[0 if point.slice == slice_ else 1 if point.arch == arch else 2]

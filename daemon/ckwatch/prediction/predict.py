@@ -30,6 +30,7 @@ from statistics import fmean, median
 from ckwatch.checks.supported_shapes import named_as_ck, slices_of, unsupported_reason
 from ckwatch.checks.supported_shapes.universal_gemm import gemm_case
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, OccupancyLimit, main_kernel
+from ckwatch.model.amounts import time_of
 from ckwatch.model.contractions import Axes, MatrixView
 from ckwatch.model.gpu_specs import AMD_GPUS, DeviceFacts, GpuSpecs, specs_of
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
@@ -487,12 +488,12 @@ def _waves_by_registers(kernel: KernelReport) -> int:
 def _limit_text(known: Prediction, found: GemmTime) -> str:
     """Name the bottleneck, and the next one if it takes more than half as long."""
     first, second, *_ = sorted(known.terms.items(), key=lambda term: -term[1])
-    text = f"{first[0]} alone would take {first[1]:.4g} µs"
+    text = f"{first[0]} alone would take {time_of(first[1])}"
     if first[0] is Bottleneck.LATENCY:
         turns = "once" if found.workgroups <= found.together * _units(known) else "several times over"
         rounds = f"{found.rounds} round{'' if found.rounds == 1 else 's'}"
-        text = f"latency: a workgroup's {rounds} in a row, {turns}, take {first[1]:.4g} µs"
-    return text if second[1] < first[1] / 2 else f"{text}, {second[0]} {second[1]:.4g} µs"
+        text = f"latency: a workgroup's {rounds} in a row, {turns}, take {time_of(first[1])}"
+    return text if second[1] < first[1] / 2 else f"{text}, {second[0]} {time_of(second[1])}"
 
 
 def _units(known: Prediction) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ckwatch.model.amounts import time_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Shape
 from ckwatch.system.durable_files import replace_file
@@ -64,7 +65,7 @@ def write_winners(tuned: TunedKernel, record: TuningRecord, chosen: DispatchSet 
     blocks = []
     for name in new:
         fastest = ((shape, record.best(shape)) for shape, own in chosen.choice.items() if own == name)
-        best = [f"{shape} ({found.median_us:.4g} µs)" for shape, found in fastest if found is not None]
+        best = [f"{shape} ({time_of(found.median_us)})" for shape, found in fastest if found is not None]
         parameters = points[name].parameters
         own = {key: value for key, value in parameters.items() if not _is_default(values, key, value)}
         comment = f"# fastest that was found, or nearly so: {', '.join(best)}\n" if best else ""

@@ -258,7 +258,7 @@ class CompileSection(Section):
         Macro,
         Annotated[MacroValue, Field(description="what the macro stands for; `true`: it is defined without a value")],
     ] = Field({}, description="macros: a string, an integer, or `true` for one without a value")
-    jobs: Annotated[int, Field(ge=1)] | None = Field(
+    jobs: Annotated[int, Field(ge=1, le=4096)] | None = Field(
         None, description="compiler processes at one time; fewer run when memory is short"
     )
     nice: Annotated[int, Field(ge=0, le=19)] = Field(

@@ -59,6 +59,10 @@ def problem_of_statement(text: str, failure: Failure) -> SyntaxProblem:
         name = line[: key.end() - 1].strip() if key else line.split("#")[0].strip()
         begin = len(line) - len(line.lstrip())
         return SyntaxProblem(f"`{name}` is given twice", begin, begin + len(name), repeated=True)
+    escape = text[max(0, offset - 2) : offset]
+    if message.startswith("Unescaped") and escape[:1] == "\\":
+        words = f"`{escape}` is not an escape sequence; a backslash is written `\\\\`"
+        return SyntaxProblem(words, offset - 2, offset, replacement=f"\\{escape}")
     noticed = offset if "\n" in text[:offset] else None
     if not message.startswith("arrays or tables") and (mistake := mistake_in(text)) is not None:
         return replace(mistake, noticed=noticed)
