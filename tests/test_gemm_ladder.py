@@ -80,7 +80,7 @@ async def test_the_same_code_from_a_sibling_s_header(tmp_path: Path) -> None:
         # The host's is tested on a small source: each takes 20 s.
         (wanted,) = ladder.warming.lacking(one, plan, [PassSide.DEVICE])
         assert f"{sibling.symbol}_warm_up" in wanted.text
-        assert await ladder.warming.make(wanted, sibling, plan)
+        assert await ladder.warming.make(wanted, sibling, plan, nice=0)
         warm = await ladder.compile(one, store.work_folder())
         assert sum("-include-pch" in command.arguments for command in warm.commands) == 1
         assert (warm.status, warm.exports) == (CompileStatus.OK, (one.symbol,))

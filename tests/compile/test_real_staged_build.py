@@ -106,7 +106,7 @@ async def make_headers(ladder: StagedCompiler, request: CompileRequest, *, warm:
     plan = await ladder.plan(request)
     assert plan is not None
     lacking = ladder.warming.lacking(request, plan, warm=warm)
-    return [await ladder.warming.make(wanted, request, plan) for wanted in lacking]
+    return [await ladder.warming.make(wanted, request, plan, nice=0) for wanted in lacking]
 
 
 def used(outcome: CompileOutcome) -> int:
