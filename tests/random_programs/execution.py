@@ -111,7 +111,11 @@ class Programs:
     def _ask(self, arch: str, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
         process = self._emulators.get(arch)
         if process is None:
-            environment = os.environ | {ARCH_VARIABLE: arch.partition("/")[0], OBJDUMP_VARIABLE: self._objdump, LIMIT_VARIABLE: "2e7"}
+            environment = os.environ | {
+                ARCH_VARIABLE: arch.partition("/")[0],
+                OBJDUMP_VARIABLE: self._objdump,
+                LIMIT_VARIABLE: "2e7",
+            }
             process = subprocess.Popen(
                 [sys.executable, str(HERE / "launches.py"), str(self._library)],
                 stdin=subprocess.PIPE,
