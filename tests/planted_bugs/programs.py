@@ -49,7 +49,10 @@ class Program:
     @cached_property
     def planted(self) -> Mapping[int, str]:
         """The code of what may be found, by line number."""
-        marks = ((number, re.search(r"// ([a-z]+(?:-[a-z]+)+)$", line)) for number, line in enumerate(self.lines, 1))
+        marks = (
+            (number, re.search(r"// ([a-z]+(?:-[a-z]+)+|misaligned)$", line))
+            for number, line in enumerate(self.lines, 1)
+        )
         return {number: mark[1] for number, mark in marks if mark}
 
 

@@ -26,7 +26,8 @@ from random_programs.programs import (
 )
 
 HERE = Path(__file__).parent
-ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1100/64", "gfx1201", "gfx1201/64")
+"""`/64`: compiled for waves of 64 lanes."""
 LEVELS = ("-O0", "-O1", "-O2", "-O3")
 
 _BOTH = ("-std=c++20", "-ffp-contract=off", "-w", f"-I{HERE}")
@@ -75,15 +76,17 @@ class Programs:
         self._compile(*_HOST, *_HOST_HALVES, *_BOTH, str(host), "-o", str(library))
         found = []
         for arch in archs:
-            objects = {level: str(self._folder / f"{arch}{level}.o") for level in levels}
+            target, _, wide = arch.partition("/")
+            objects = {level: str(self._folder / f"{target}{wide}{level}.o") for level in levels}
+            wave = ["-mwavefrontsize64", "-DWAVES_OF_64"] if wide else []
             for level, path in objects.items():
-                self._compile(*_DEVICE, *_BOTH, level, f"--offload-arch={arch}", str(device), "-o", path)
+                self._compile(*_DEVICE, *_BOTH, level, f"--offload-arch={target}", *wave, str(device), "-o", path)
             asked = {
                 "host": str(library),
                 "objects": objects,
                 "kernels": [one.name for one in kernels],
                 "input": str(source),
-                "lanes": 64 if arch.startswith("gfx9") else 32,
+                "lanes": 64 if wide or target.startswith("gfx9") else 32,
                 "groups": GROUPS,
                 "threads": THREADS,
                 "output_bytes": GROUPS * THREADS * STRIPE_BYTES,
@@ -108,7 +111,11 @@ class Programs:
     def _ask(self, arch: str, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
         process = self._emulators.get(arch)
         if process is None:
-            environment = os.environ | {ARCH_VARIABLE: arch, OBJDUMP_VARIABLE: self._objdump, LIMIT_VARIABLE: "2e7"}
+            environment = os.environ | {
+                ARCH_VARIABLE: arch.partition("/")[0],
+                OBJDUMP_VARIABLE: self._objdump,
+                LIMIT_VARIABLE: "2e7",
+            }
             process = subprocess.Popen(
                 [sys.executable, str(HERE / "launches.py"), str(self._library)],
                 stdin=subprocess.PIPE,

@@ -8,7 +8,7 @@
 #define SHARED(type, name, count) __attribute__((shared)) static type name[count]
 #include "common.h"
 
-#if defined(__GFX9__)
+#if defined(__GFX9__) || defined(WAVES_OF_64)
 #define WAVE 64u
 #define BALLOT __builtin_amdgcn_ballot_w64
 #else
@@ -27,7 +27,16 @@ EVERYWHERE void barrier() {
 EVERYWHERE f16x2 fused(f16x2 a, f16x2 b, f16x2 c) { return __builtin_elementwise_fma(a, b, c); }
 EVERYWHERE f16 fused(f16 a, f16 b, f16 c) { return __builtin_elementwise_fma(a, b, c); }
 EVERYWHERE u32 shuffle(u32 value, u32 lane) {
+#if defined(__GFX11__) && defined(WAVES_OF_64) /* whose ds_bpermute reaches one half of a wave */
+  u32 found = 0;
+  for (u32 n = 0; n < WAVE; n++) {
+    const u32 there = __builtin_amdgcn_readlane(value, n);
+    if (n == lane % WAVE) found = there;
+  }
+  return BALLOT(true) >> lane % WAVE & 1 ? found : 0;
+#else
   return (u32)__builtin_amdgcn_ds_bpermute((int)((lane % WAVE) * 4), (int)value);
+#endif
 }
 EVERYWHERE u32 of_lane(u32 value, u32 lane) { return __builtin_amdgcn_readlane(value, lane % WAVE); }
 EVERYWHERE u32 of_first(u32 value) { return __builtin_amdgcn_readfirstlane(value); }

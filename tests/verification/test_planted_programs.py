@@ -20,6 +20,8 @@ PROGRAMS = {program.path.stem: program for program in programs()}
         ("across_workgroups", "gfx942"),
         ("across_workgroups", "gfx1100"),
         ("across_workgroups", "gfx1201"),
+        ("lanes_and_values", "gfx90a"),
+        ("lanes_and_values", "gfx1100"),
         ("overflow", "gfx942"),
         ("shared_memory", "gfx942"),
         ("shared_memory", "gfx1100"),

@@ -23,7 +23,14 @@ def programs(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.mark.toolchain
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("seed", "arch", "level"), [(1, "gfx942", "-O2"), (1, "gfx1100", "-O3"), (2, "gfx950", "-O0"), (2, "gfx90a", "-O3")]
+    ("seed", "arch", "level"),
+    [
+        (1, "gfx942", "-O2"),
+        (1, "gfx1100", "-O3"),
+        (2, "gfx950", "-O0"),
+        (2, "gfx90a", "-O3"),
+        (3, "gfx1100/64", "-O2"),
+    ],
 )
 def test_the_emulator_computes_what_the_host_does(programs: Programs, seed: int, arch: str, level: str) -> None:
     assert programs.differences(Generator(seed).kernels(10), seed, [arch], [level]) == []

@@ -776,7 +776,7 @@ void choose_halves(Code *code, Arch arch) {
     loaded[i->operand[0].index / 64] |= 1ull << i->operand[0].index % 64, any = 1;
   }
   if (!any) return;
-  Launch launch = {.code = code, .arch = arch};
+  Launch launch = {.code = code, .arch = arch, .lanes = lanes_of_wave(arch)};
   Wave *w = aligned_alloc(64, sizeof *w);
   if (!w) abort();
   memset(w, 0, sizeof *w);
@@ -880,7 +880,7 @@ static NO_INLINE void trace_sources(Wave *w, const Instruction *i, unsigned read
     if (traits.with_mask && i->operand[n].kind == SCALAR && words_of(&i->operand[n]) == 2) continue;
     trace_source(w, i, &i->operand[n], type, matrix);
   }
-  uint64_t all = lanes_of_wave(w->launch->arch) == LANES ? ~0ull : UINT32_MAX;
+  uint64_t all = w->launch->lanes == LANES ? ~0ull : UINT32_MAX;
   if (matrix && (w->checks->finite & all) != all) w->checks->finite = 0;
   if (matrix && (w->checks->numbers & all) != all) w->checks->numbers = 0;
 }

@@ -595,10 +595,10 @@ static LoadError add_kernel(CodeObject *object, const Item *symbol, Kernel *kern
   kernel->preload = u16_at(descriptor + 58);
   kernel->vgprs = ((kernel->rsrc1 & 63) + 1) * 8;
   kernel->accum_offset = ((kernel->rsrc3 & 63) + 1) * 4;
+  kernel->lanes = lanes_of_wave(object->arch);
   if (is_rdna(object->arch)) {
     enum { WAVEFRONT_SIZE_32 = 1 << 10 };
-    if (!(kernel->properties & WAVEFRONT_SIZE_32))
-      return fail(CANNOT_DECODE, problem, "%s is compiled for waves of 64 lanes, which are not emulated on %s", name, name_of_arch(object->arch));
+    if (!(kernel->properties & WAVEFRONT_SIZE_32)) kernel->lanes = 64;
     if (object->arch == GFX1250) kernel->vgprs *= 2; /* they are allocated by 16 */
     uint32_t most = object->arch == GFX1250 ? VECTOR_REGISTERS : 256;
     kernel->accum_offset = 256; /* there are none; what lies behind is of gfx1250 */
@@ -945,16 +945,25 @@ static void end_functions(const CodeObject *object, Code *code) {
 }
 
 static Code *decode_object(CodeObject *object, char **problem) {
+  for (uint32_t n = 1; n < object->kernel_count; n++)
+    if (object->kernels[n].lanes != object->kernels[0].lanes) {
+      fail(CANNOT_DECODE, problem, "%s and %s have waves of 32 and of 64 lanes in one code object, which is not emulated",
+           object->kernels[0].name, object->kernels[n].name);
+      return NULL;
+    }
   int file = private_file(object->image, object->image_bytes);
   if (file < 0) {
     fail(CANNOT_DECODE, problem, "no temporary file for the disassembler: %s", strerror(errno));
     return NULL;
   }
-  char *text = disassemble(file, NULL, problem);
+  /* What is not printed of an operand of all lanes, such as `vcc`, is as wide as a wave. */
+  static const char *const options[2][2] = {{NULL, "--mattr=+real-true16"}, {"--mattr=+wavefrontsize64", "--mattr=+wavefrontsize64,+real-true16"}};
+  const bool is_wide = object->kernel_count && object->kernels[0].lanes > lanes_of_wave(object->arch);
+  char *text = disassemble(file, options[is_wide][0], problem);
   if (text && object->arch >= GFX1100 && strstr(text, "\t.long")) {
     /* LLVM from 23 on moves halves of registers, which LLVM 22 knows if it is told to */
     free(text);
-    text = disassemble(file, "--mattr=+real-true16", problem);
+    text = disassemble(file, options[is_wide][1], problem);
   }
   close(file);
   if (!text) return NULL;

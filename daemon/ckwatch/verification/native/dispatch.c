@@ -201,7 +201,7 @@ static void start_wave(Wave *w) {
   w->last_region = NULL;
   w->shares = w->polls = false;
 
-  uint32_t size = launch->block[0] * launch->block[1] * launch->block[2], lanes = lanes_of_wave(launch->arch);
+  uint32_t size = launch->block[0] * launch->block[1] * launch->block[2], lanes = launch->lanes;
   uint32_t first = w->id * lanes;
   if (lanes > size - first) lanes = size - first;
   w->live = lanes == LANES ? ~0ull : (1ull << lanes) - 1;

@@ -167,7 +167,7 @@ int fill_arguments(const Kernel *kernel, uint8_t *kernarg, void **parameters, vo
 /* Workgroups of a kernel on one compute unit: four SIMDs of 512 registers for 8 waves at most, and its LDS. */
 static int workgroups_per_unit(const Kernel *kernel, int items, size_t shared) {
   if (items <= 0 || items > (int)kernel->max_workgroup) return 0;
-  int lanes = (int)lanes_of_wave(arch), waves = (items + lanes - 1) / lanes, by_registers = 512 / (int)kernel->vgprs;
+  int lanes = (int)kernel->lanes, waves = (items + lanes - 1) / lanes, by_registers = 512 / (int)kernel->vgprs;
   int resident = 4 * (by_registers > 8 ? 8 : by_registers), fit = resident / waves;
   size_t lds = kernel->lds_bytes + shared;
   int by_lds = lds ? (int)((size_t)device()->lds_bytes / lds) : fit;
@@ -217,7 +217,8 @@ static int put_launch(Stream *stream, Kernel *kernel, Dim3 grid, Dim3 block, voi
   launch->judged = judged;
   launch->is_cooperative = is_cooperative;
   uint32_t items = block.x * block.y * block.z;
-  launch->waves = (items + lanes_of_wave(arch) - 1) / lanes_of_wave(arch);
+  launch->lanes = kernel->lanes;
+  launch->waves = (items + launch->lanes - 1) / launch->lanes;
   launch->instruction_limit = launch->waves > 4 ? instruction_limit / 4 * launch->waves : instruction_limit;
   launch->dispatch_id = dispatches++;
   int error = fill_arguments(kernel, queued->memory, parameters, extra);

@@ -483,16 +483,19 @@ static void put_permuted(Wave *w, const Instruction *i, unsigned to, unsigned fr
   put_lanes(w, to, values);
 }
 
+/* Halves of a wave of 64 are apart on gfx11 (LLVM: supportsWaveWideBPermute). */
+static uint32_t permuted_lanes(const Wave *w) { return w->launch->arch == GFX1100 ? 32 : w->launch->lanes; }
+
 /* Row.detail: lanes that are off are read, too. */
 static void ds_bpermute(Wave *w, const Instruction *i) {
   uint64_t lanes = EXEC_OF(w);
   const Operand *o = i->operand;
   uint8_t source[LANES];
   if (w->checks) check_address(w, i, &o[1], lanes);
-  const uint32_t *at = w->v[o[1].index], offset = (uint32_t)i->offset, among = lanes_of_wave(w->launch->arch) - 1;
+  const uint32_t *at = w->v[o[1].index], offset = (uint32_t)i->offset, among = permuted_lanes(w) - 1;
   const uint64_t readable = i->row->detail ? ~0ull : lanes;
   for (int l = 0; l < LANES; l++) {
-    uint32_t from = (at[l] + offset) / 4 & among;
+    uint32_t from = ((at[l] + offset) / 4 & among) | (l & 32 & ~among);
     source[l] = (uint8_t)(readable >> from & 1 ? from : LANES);
   }
   put_permuted(w, i, o[0].index, o[2].index, source);
@@ -502,11 +505,12 @@ static void ds_permute(Wave *w, const Instruction *i) {
   uint64_t lanes = EXEC_OF(w);
   const Operand *o = i->operand;
   uint8_t source[LANES];
+  const uint32_t among = permuted_lanes(w) - 1;
   unsigned lane;
   if (w->checks) check_address(w, i, &o[1], lanes);
   memset(source, LANES, sizeof source);
   FOR_LANES(lane, lanes)
-    source[(w->v[o[1].index][lane] + (uint32_t)i->offset) / 4 % lanes_of_wave(w->launch->arch)] = (uint8_t)lane;
+    source[((w->v[o[1].index][lane] + (uint32_t)i->offset) / 4 & among) | (lane & 32 & ~among)] = (uint8_t)lane;
   put_permuted(w, i, o[0].index, o[2].index, source);
 }
 

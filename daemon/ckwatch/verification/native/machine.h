@@ -243,6 +243,7 @@ typedef struct {
   uint32_t kernarg_bytes, lds_bytes, scratch_bytes; /* fixed sizes; scratch is per work-item */
   uint32_t vgprs, accum_offset; /* AGPR 0 is VGPR accum_offset of the unified file */
   uint32_t max_workgroup; /* work-items */
+  uint32_t lanes;         /* of a wave */
   uint32_t rsrc1, rsrc2, rsrc3;
   uint16_t properties, preload;
   const struct KernelArgument *arguments;
@@ -271,6 +272,7 @@ typedef struct {
   _Atomic uint64_t progress;  /* workgroups that have begun and that have ended */
   _Atomic bool stop;          /* after an unknown instruction, a trap, a workgroup that does not end */
   uint32_t waves;             /* of one workgroup */
+  uint32_t lanes;             /* of one wave */
   Ordering *ordering;         /* NULL when not checked, or of one workgroup */
   const uint8_t *packet;      /* the dispatch packet (hsa_kernel_dispatch_packet_t); NULL when the kernel wants none */
   const uint8_t *queue;       /* amd_queue_t; the same */
@@ -326,7 +328,7 @@ struct Wave {
 
 #define EXEC_OF(w) (*(uint64_t *)&(w)->s[EXEC])
 #define VCC_OF(w) (*(uint64_t *)&(w)->s[VCC])
-static inline uint64_t vcc_lanes(const Wave *w) { return is_rdna(w->launch->arch) ? w->s[VCC] : VCC_OF(w); }
+static inline uint64_t vcc_lanes(const Wave *w) { return w->launch->lanes < LANES ? w->s[VCC] : VCC_OF(w); }
 #define PAIR_OF(w, n) (*(uint64_t *)&(w)->s[n]) /* pairs are even and so aligned */
 
 /* ---- Findings ---------------------------------------------------------------------------------------------------- */

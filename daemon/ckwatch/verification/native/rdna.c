@@ -79,7 +79,7 @@ FUNCTION(s_denorm_mode) { w->mode = (w->mode & ~0xf0u) | (i->offset1 & 15) << 4;
 FUNCTION(v_cndmask_b16) {
   Lanes buffer[2], d;
   const uint32_t *from[2];
-  uint32_t mask = scalar_operand(w, &i->operand[3]);
+  const uint64_t mask = scalar_operand_pair(w, &i->operand[3]);
   for (int n = 0; n < 2; n++) {
     const Operand *o = &i->operand[1 + n];
     const uint32_t *row = fetch(w, i, o, 0, buffer[n]);
@@ -90,7 +90,7 @@ FUNCTION(v_cndmask_b16) {
   const uint32_t *old = w->v[i->operand[0].index];
   bool high = i->operand[0].half == UPPER_HALF;
   EACH {
-    uint32_t value = mask >> (l & 31) & 1 ? from[1][l] : from[0][l];
+    uint32_t value = mask >> l & 1 ? from[1][l] : from[0][l];
     d[l] = high ? (old[l] & 0xffff) | value << 16 : (old[l] & 0xffff0000u) | value;
   }
   put(w, i, &i->operand[0], d);
@@ -144,7 +144,7 @@ const Row rdna_rows[] = {
     {"s_pack_hl_b32_b16", execute_s_pack_hl_b32_b16, 1, IGNORES_EXEC, PLAIN_BITS, 0},
     NOTHING("s_delay_alu"), NOTHING("s_clause"), NOTHING("s_waitcnt_depctr"),
     NOTHING("s_set_inst_prefetch_distance"), NOTHING("buffer_gl0_inv"), NOTHING("s_gl1_inv"),
-    NOTHING("s_waitcnt_expcnt"), NOTHING("v_permlane64_b32"), /* of waves of 64 lanes only */
+    NOTHING("s_waitcnt_expcnt"),
     ENCODED(s_waitcnt_vmcnt), ENCODED(s_waitcnt_lgkmcnt), ENCODED(s_waitcnt_vscnt),
     {"buffer_gl1_inv", execute_invalidate, 0, IGNORES_EXEC | OPERANDS_IN_ENCODING, PLAIN_BITS, 0},
     {"v_movreld_b32", execute_v_movrel, 1, IS_MEMORY, PLAIN_BITS, SHIFTS_RESULT},

@@ -62,7 +62,7 @@ EXPORT int ckwatch_emulator_run_wave(const char *disassembly, const SingleWave *
   Kernel kernel = {.name = "", .lds_bytes = s->lds_bytes, .scratch_bytes = s->scratch_bytes, .vgprs = VECTOR_REGISTERS,
                    .accum_offset = 256, .max_workgroup = LANES};
   Launch launch = {.kernel = &kernel, .code = code, .arch = arch, .grid = {1, 1, 1}, .block = {LANES, 1, 1},
-                   .checked = s->checked != 0, .traced = s->traced != 0, .instruction_limit = MOST_INSTRUCTIONS, .waves = 1};
+                   .checked = s->checked != 0, .traced = s->traced != 0, .instruction_limit = MOST_INSTRUCTIONS, .waves = 1, .lanes = lanes_of_wave(arch)};
   Wave *w = zeroed(sizeof *w);
   Workgroup group = {.launch = &launch, .lds = s->lds, .lds_bytes = s->lds_bytes, .waves = {w}, .wave_count = 1,
                      .counts = s->counts};

@@ -816,11 +816,18 @@ FUNCTION(v_readfirstlane_b32) {
 }
 FUNCTION(v_readlane_b32) {
   const Operand *o = &i->operand[1];
-  put_scalar(w, i->operand[0].index, o->kind == VECTOR ? w->v[o->index][scalar_operand(w, &i->operand[2]) & (lanes_of_wave(w->launch->arch) - 1)]
+  put_scalar(w, i->operand[0].index, o->kind == VECTOR ? w->v[o->index][scalar_operand(w, &i->operand[2]) & (w->launch->lanes - 1)]
                                                         : scalar_operand(w, o));
 }
 FUNCTION(v_writelane_b32) {
-  w->v[i->operand[0].index][scalar_operand(w, &i->operand[2]) & (lanes_of_wave(w->launch->arch) - 1)] = scalar_operand(w, &i->operand[1]);
+  w->v[i->operand[0].index][scalar_operand(w, &i->operand[2]) & (w->launch->lanes - 1)] = scalar_operand(w, &i->operand[1]);
+}
+FUNCTION(v_permlane64_b32) { /* of the halves; nothing in waves of 32 */
+  Lanes d;
+  const uint32_t *from = w->v[i->operand[1].index];
+  if (w->launch->lanes < LANES) return;
+  for (int l = 0; l < LANES; l++) d[l] = from[l ^ 32];
+  put_lanes(w, i->operand[0].index, d);
 }
 FUNCTION(v_swap_b32) {
   Lanes a, b;
@@ -1281,6 +1288,7 @@ const Row vector_rows[] = {
     ROW(v_div_fmas_f32, 1, READS_VCC, RESULT_F32), ROW(v_div_fmas_f64, 1, READS_VCC, RESULT_F64),
     ROW(v_readfirstlane_b32, 1, COPIES_SCALAR | MOVES, PLAIN_BITS), ROW(v_readlane_b32, 1, COPIES_SCALAR | MOVES | IGNORES_EXEC, PLAIN_BITS),
     ROW(v_writelane_b32, 1, READS_RESULT | MOVES | IGNORES_EXEC, PLAIN_BITS),
+    ROW(v_permlane64_b32, 1, MOVES, PLAIN_BITS),
     ROW(v_swap_b32, 2, ALL_RESULTS_READ | MOVES, PLAIN_BITS), ROW(v_swap_b16, 2, ALL_RESULTS_READ | MOVES, PLAIN_BITS),
     ROW(v_permlane32_swap_b32, 2, ALL_RESULTS_READ | MOVES, PLAIN_BITS), ROW(v_permlane16_swap_b32, 2, ALL_RESULTS_READ | MOVES, PLAIN_BITS),
     ROW(v_nop, 0, 0, PLAIN_BITS),

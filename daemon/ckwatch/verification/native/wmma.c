@@ -83,6 +83,10 @@ static bool repeats(const Wave *w, const Operand *o) {
 /* `indices` is NULL where A has all k. */
 static void multiply(Wave *w, const Instruction *i, const Operand *c, const uint32_t *indices) {
   static __thread Elements a, b;
+  if (w->launch->lanes == LANES) {
+    cannot_execute(w, i, "a matrix instruction of a wave of 64 lanes");
+    return;
+  }
   Element type = i->row->detail & 15;
   bool narrow = i->row->detail & NARROW, gfx12 = is_gfx12(w->launch->arch);
   uint32_t count = take_elements(w, i, 0, type, a), d = i->operand[0].index, words = i->operand[0].count;
