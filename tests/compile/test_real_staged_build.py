@@ -23,7 +23,7 @@ from ckwatch.compile.single_call import compile_source
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import ProductKind
-from ckwatch.compile.toolchain.clang_headers import find_clang_headers
+from ckwatch.compile.toolchain.clang_headers import can_fetch_headers, fetch_clang_headers, find_clang_headers
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.targets import Language
 from ckwatch.render.outcome import Rendered
@@ -122,10 +122,13 @@ def told(outcome: CompileOutcome) -> tuple[object, ...]:
 
 @pytest.fixture
 def keeps_clangs(ladder: StagedCompiler, toolchain: Toolchain, store: ArtifactStore) -> bool:
-    """Whether the compiler's clang can be kept; the plugin for it is made once for all runs."""
+    """Whether the compiler's clang can be kept; its headers are fetched once, and the plugin for it is made once, for
+    all runs."""
     headers = find_clang_headers(toolchain, toolchain.environment)
     if headers is None:
-        return False
+        if not can_fetch_headers(toolchain):
+            return False
+        headers = asyncio.run(fetch_clang_headers(toolchain))
     clangs = ladder.warming.kept = KeptClangs(toolchain, store, run_process, available=lambda: FREE_BYTES)
 
     def make(target: Path) -> None:
