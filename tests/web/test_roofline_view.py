@@ -60,7 +60,10 @@ async def test_a_processor_has_the_roof_that_was_measured() -> None:
     units = [unit_row("a", [below_the_roof("small", 10.0, bound_us=None, bound_percent=None, place="cpu")])]
     roof = ProcessorRoof(processor="P", threads=2, tflops=80.0, bandwidth_tbs=4.0, measured_at=1e9)
     feed = feed_of(units, processor_roof=roof, analysis=CkwatchError("none"))
-    (plot,) = [one for one in (await show(feed, {})).blocks if isinstance(one, Plot)]
+    content = await show(feed, {})
+    (plot,) = [one for one in content.blocks if isinstance(one, Plot)]
+    (row,) = only(content, Table, "timings").rows
+    assert (row["bound"], row["specified"]) == (pytest.approx(25.0), pytest.approx(25.0)), "10 of the 40 TFLOP/s"
     assert series(plot)["80.00 TFLOP/s"]["data"][0] == pytest.approx([20.0, 80.0])
     assert (
         "was measured on this machine on 2001-09-09: f32 multiply-adds and reads of memory by 2 threads" in plot.summary

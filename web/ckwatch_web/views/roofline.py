@@ -7,7 +7,7 @@ the memory, is what its bound comes from.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
@@ -73,6 +73,21 @@ def timed_of(units: Iterable[UnitRow], shape: str = ALL, cache: str = ALL) -> di
                 found.setdefault(timing.device, []).append(Timed(unit=unit, timing=timing, point=point))
                 newest[timing.device] = max(newest.get(timing.device, 0), timing.id)
     return {device: _fastest_first(found[device]) for device in sorted(found, key=lambda one: -newest[one])}
+
+
+def below(roof: ProcessorRoof, timed: Iterable[Timed]) -> list[Timed]:
+    """The timings with bounds by a measured roof: of those with a cold cache, as what a cache holds is not read from
+    memory."""
+    found = []
+    for one in timed:
+        point, timing = one.point, one.timing
+        if timing.bound_us is None and timing.cache == "cold":
+            most = min(roof.tflops, point.intensity * roof.bandwidth_tbs)
+            percent = 100 * point.tflops / most
+            timing = timing._replace(bound_us=timing.median_us * percent / 100, bound_percent=percent)
+            one = replace(one, timing=timing, point=replace(point, bound_tflops=most))
+        found.append(one)
+    return found
 
 
 def _fastest_first(timed: list[Timed]) -> list[Timed]:
@@ -290,7 +305,13 @@ def timings_table(timed: Mapping[str, Sequence[Timed]], limits: Mapping[tuple[st
         Column(key="tflops", title="rate", kind="rate", width=120),
         Column(key="gbps", title="GB/s", kind="number", width=110),
         Column(key="intensity", title="FLOP/byte", kind="number", width=120),
-        Column(key="bound", title="bound", kind="time", width=120, note="The roofline at the specified clock"),
+        Column(
+            key="bound",
+            title="bound",
+            kind="time",
+            width=120,
+            note="The roofline at the specified clock, of a processor as it was measured",
+        ),
         Column(key="limit", title="limit", width=110, note="What the bound comes from: matrix units or memory"),
         Column(key="specified", title="% of bound", kind="number", width=130, note="At the specified clock"),
         Column(key="observed", title="% at the clock", kind="number", width=150, note="At the clock that was observed"),
@@ -452,12 +473,14 @@ async def show(feed: Feed, query: Query) -> Content:
 
     processors = {device for device, own in timed.items() if all(one.timing.place == PROCESSOR for one in own)}
     roof = await _processor_roof(feed) if processors else None
+    measured = None if isinstance(roof, str) else roof
 
     def blocks() -> tuple[Block, ...]:
         made: list[Block] = [*chosen]
+        if measured is not None:
+            timed.update({device: below(measured, timed[device]) for device in processors})
         for at, (device, own) in enumerate(list(timed.items())[:MOST_DEVICES]):
-            measured = roof if device in processors and not isinstance(roof, str) else None
-            made.append(plot_of(device, own, at, measured))
+            made.append(plot_of(device, own, at, measured if device in processors else None))
         if isinstance(roof, str):
             made.append(Note(key="roof", text=roof, kind="hint"))
         if not timed:
