@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from base64 import b64encode
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -227,6 +229,17 @@ def test_code_in_a_sentence_is_marked_and_its_backticks_are_gone() -> None:
 
 def test_what_is_of_the_last_minutes_is_not_in_a_file() -> None:
     assert "queues now" not in written(Plot(key="q", title="queues now", option={}, summary="", live=True))
+
+
+def test_a_file_can_hold_the_library_of_its_plots() -> None:
+    plot = Content(title="", blocks=(Plot(key="p", title="P", option={}, summary=""),))
+    beside, within = (page(plot, "V", menu=[], library=library) for library in ("", "const ECHARTS = 1;"))
+    assert re.findall(r'(?:src|href)="([^"]+)"', beside) == ["echarts.js"]
+    assert re.findall(r'(?:src|href)="([^"]+)"', within) == []
+    allowed = set(re.findall(r"'sha256-([^']+)'", within))
+    scripts = re.findall(r"<script>(.*?)</script>", within, re.DOTALL)
+    assert {b64encode(sha256(one.encode()).digest()).decode() for one in scripts} == allowed
+    assert len(scripts) == 2
 
 
 def test_echarts_comes_from_the_wheel() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -17,7 +16,7 @@ from anyio import to_thread
 from ckwatch import CkwatchError
 from ckwatch_web.content import Content, Note
 from ckwatch_web.feed import Feed
-from ckwatch_web.static_html import SCRIPT_FILE, STYLE_FILE, csv_files, echarts_script, page
+from ckwatch_web.static_html import SCRIPT_FILE, csv_files, echarts_script, page
 from ckwatch_web.views.all import OF_KERNELS, OF_UNITS, VIEWS
 
 if TYPE_CHECKING:
@@ -53,6 +52,9 @@ class Page:
         return f"{self.stem}.html"
 
 
+WHOLE = "profile"
+"""A view whose pages need no other file: each is something to send."""
+
 ON_REQUEST = {"compile-time": "trace", "profile": "profile"}
 """Actions of views that show more, or anything, once something was executed; `--traces` asks for it."""
 
@@ -79,7 +81,7 @@ async def export(
 
     Raises CkwatchError where nothing can be written.
     """
-    await to_thread.run_sync(_prepare, target)
+    library = await to_thread.run_sync(_prepare, target)
     async with anyio.create_task_group() as tasks:
         feed = Feed(client)
         tasks.start_soon(feed.run)
@@ -96,7 +98,8 @@ async def export(
         failed = []
         for one in todo:
             action = ON_REQUEST.get(one.view) if traces else None
-            failed += await _write(feed, target, one, menu, alike[one.view], action=action)
+            inline = library if one.view == WHOLE else ""
+            failed += await _write(feed, target, one, menu, alike[one.view], action=action, library=inline)
         tasks.cancel_scope.cancel()
     return len(todo), failed
 
@@ -109,6 +112,7 @@ async def _write(
     others: Sequence[tuple[str, str]],
     *,
     action: str | None,
+    library: str,
 ) -> list[str]:
     """Write a view, after an action of it; what is wrong with it."""
     view, wrong = VIEWS[one.view], []
@@ -123,24 +127,26 @@ async def _write(
     def files() -> dict[str, str]:
         tables = csv_files(one.stem, content.tables)
         names = {key: name for key, (name, _) in tables.items()}
-        text = page(content, view.title, menu=menu, others=others, csv_of=names)
+        text = page(content, view.title, menu=menu, others=others, csv_of=names, library=library)
         return {one.file: text, **dict(tables.values())}
 
     await to_thread.run_sync(lambda: _write_files(target, files()))
     return wrong
 
 
-def _prepare(target: Path) -> None:
+def _prepare(target: Path) -> str:
+    """Make the folder with the library for plots; that library's text."""
     spec = find_spec("nicegui")
     assert spec is not None  # noqa: S101  # the views could not have been imported
     assert spec.origin is not None  # noqa: S101
     dist = Path(spec.origin).parent / "elements" / "echart" / "dist"
     try:
+        library = echarts_script(dist)
         target.mkdir(parents=True, exist_ok=True)
-        (target / SCRIPT_FILE).write_text(echarts_script(dist), encoding="utf-8")
-        shutil.copyfile(Path(__file__).parent / "assets" / "style.css", target / STYLE_FILE)
+        (target / SCRIPT_FILE).write_text(library, encoding="utf-8")
     except OSError as error:
         raise CkwatchError(f"{target} cannot be written: {error.strerror or error}") from None
+    return library
 
 
 def _write_files(target: Path, files: Mapping[str, str]) -> None:

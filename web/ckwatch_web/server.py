@@ -80,7 +80,7 @@ async def _no_such_page(request: Request, _error: Exception) -> Response:
     menu = [(view.title, view.path) for view in VIEWS.values()]
     text = f"There is nothing at `{without_marks(request.url.path)}`. The views are above."
     content = Content(title="", blocks=(Note(key="gone", text=text),))
-    return HTMLResponse(page(content, "No such page", menu=menu, style="/assets/style.css"), status_code=404)
+    return HTMLResponse(page(content, "No such page", menu=menu), status_code=404)
 
 
 def _csv(feed: Feed) -> Callable[[str, str, Request], Awaitable[Response]]:

@@ -1,4 +1,4 @@
-"""A view as one static HTML file, which needs nothing but `echarts.js` beside it and opens from a disk, too."""
+"""A view as one static HTML file, which opens from a disk, too. Its plots take `echarts.js` beside it, or in it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from html import escape
 from pathlib import Path
 from types import MappingProxyType
@@ -45,7 +46,8 @@ MOST_ROWS = 1000
 FUNCTION = "$function"
 """Stands in an option for a JavaScript function of this package, by its number."""
 
-SCRIPT_FILE, STYLE_FILE = "echarts.js", "style.css"
+SCRIPT_FILE = "echarts.js"
+STYLE_FILE = Path(__file__).parent / "assets" / "style.css"
 
 _SCRIPT = """
 const functions = [FUNCTIONS];
@@ -86,10 +88,10 @@ def page(
     menu: Sequence[tuple[str, str]],
     others: Sequence[tuple[str, str]] = (),
     csv_of: Mapping[str, str] = MappingProxyType({}),
-    style: str = STYLE_FILE,
+    library: str = "",
 ) -> str:
     """The file's text. `menu` are names and files of the views, `others` those of the same view, and `csv_of` is the
-    CSV file of each table; `style` is the address of the style sheet."""
+    CSV file of each table; `library` is the text of `echarts_script`, if the file is to need no other."""
     plots: list[str] = []
     functions: list[str] = []
     kept = (block for block in content.blocks if not changes(block) and not (isinstance(block, Plot) and block.live))
@@ -98,20 +100,30 @@ def page(
     links = _links(menu, "")
     more = f"<details><summary>{len(others)} pages</summary>{_links(others, '<br>')}</details>" if others[1:] else ""
     script = _SCRIPT.replace("FUNCTIONS", ",\n".join(f"({one})" for one in functions)) if plots else ""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    digests = " ".join(_digest(one) for one in (library, script) if one)
     policy = (
-        f"default-src 'none'; script-src 'self' file: blob: 'sha256-{digest}'; style-src 'self' file: 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src 'self' file: blob: {digests}; "
+        "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-    scripts = f'{"".join(plots)}<script src="{SCRIPT_FILE}"></script><script>{script}</script>' if plots else ""
+    library = f"<script>{library}</script>" if library else f'<script src="{SCRIPT_FILE}"></script>'
+    scripts = f"{''.join(plots)}{library}<script>{script}</script>" if plots else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f'<title>{escape(heading)} – ckwatch</title><link rel="stylesheet" href="{style}"></head>'
+        f"<title>{escape(heading)} – ckwatch</title><style>{_style()}</style></head>"
         f'<body class="static"><div class="nicegui-content"><nav class="top" aria-label="Views">{links}</nav>'
         f"<main><h1>{escape(heading)}</h1>{more}{body}</main></div>{scripts}</body></html>\n"
     )
+
+
+@cache
+def _style() -> str:
+    return read_file(STYLE_FILE).decode()
+
+
+def _digest(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def _links(links: Sequence[tuple[str, str]], separator: str) -> str:
