@@ -22,7 +22,7 @@ from fakes.patience import PATIENCE_S
 
 CLANG = r"""#!/bin/sh
 echo "$0.h" > headers.txt
-case "$(cat prefix.hip)" in *mistaken*) exit 1;; *talkative*) echo "/a.h:1:2: warning: so so" >&2;; esac
+case "$(cat prefix.hip)" in *mistaken*) exit 1;; *long*) touch "$0.long"; read -r _; exit;; *talkative*) echo "/a.h:1:2: warning: so so" >&2;; esac
 echo 'ckwatch: ready' >&2
 while IFS='	' read -r folder name id limit; do
     [ -z "$folder" ] && continue
@@ -206,5 +206,22 @@ async def test_what_is_edited_is_kept_in_place_of_a_header(kept: Kept, replaced:
             ladders.append(None)
             background.note(request(WARM), "k/two@gfx942", lambda: ladders[-1], built=True, compiled=True)
             await until(lambda: not clangs and not any(kept.store.folder.glob(RUNNING)))
+        tasks.cancel_scope.cancel()
+    assert not [*kept.store.folder.glob(RUNNING)]
+
+
+async def test_one_that_has_not_begun_makes_way_for_a_compile(kept: Kept) -> None:
+    """A header is made in its place, which takes what a compile leaves."""
+    begun = Path(f"{kept.program}.long")
+    background = BackgroundPch(begun.exists, idle_s=0.004)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(background.run)
+        for source in (WARM, EDITED.replace("return", "/* long */ return")):
+            background.note(request(source), "k/one@gfx942", lambda: kept.ladder, built=True, compiled=True)
+            await until(lambda: not background.pending or begun.exists())
+        await until(lambda: len(kept.hip.runs_of(Step.DEVICE_HEADER)) == 2)
+        await anyio.Path(begun).unlink()
+        await until(lambda: not background.pending)
+        assert not kept.ladder.warming.kept
         tasks.cancel_scope.cancel()
     assert not [*kept.store.folder.glob(RUNNING)]

@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from ckwatch.compile.driver_plan import CompilePlan
 from ckwatch.compile.precompiled_headers import HeaderSpec, family_of
 from ckwatch.compile.request import CompileRequest
 from ckwatch.model.errors import CkwatchError, plain_errors
@@ -170,15 +171,29 @@ class BackgroundPch:
         made: list[bool] = []
 
         async def make(header: HeaderSpec) -> None:
-            if noted.edited:
-                kept = await warming.keep(header, request, await ladder.plan_with_lines(request, plan))
-                if kept is not None:
-                    self._living.start_soon(kept.live)
-                    made.append(True)
-                    return
-            made.append(await warming.make(header, request, plan))
+            kept = noted.edited and await self._keep(ladder, header, request, plan)
+            made.append(kept or await warming.make(header, request, plan))
 
         async with plain_errors(), anyio.create_task_group() as tasks:
             for header in lacking[: max(1, self._jobs() - 1)]:
                 tasks.start_soon(make, header)
         return any(made)
+
+    async def _keep(
+        self, ladder: StagedCompiler, header: HeaderSpec, request: CompileRequest, plan: CompilePlan
+    ) -> bool:
+        """Keep a clang in place of a header. It has the priority of a compile, and is given up for one that comes."""
+        kept = None
+        async with plain_errors(), anyio.create_task_group() as tasks:
+
+            async def give_up() -> None:
+                while not self._is_busy():  # noqa: ASYNC110  # it sets no event
+                    await anyio.sleep(self._idle_s / 4)
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(give_up)
+            kept = await ladder.warming.keep(header, request, await ladder.plan_with_lines(request, plan))
+            tasks.cancel_scope.cancel()
+        if kept is not None:
+            self._living.start_soon(kept.live)
+        return kept is not None
