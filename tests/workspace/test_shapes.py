@@ -164,6 +164,13 @@ def test_every_shape_of_every_kind_can_be_written_as_sizes(example: str) -> None
             assert find_shape(bare, find_shape(bare, text).name).sizes == shape.sizes
 
 
+def test_numbers_of_groups_may_have_alternatives() -> None:
+    kernel = load_workspace(EXAMPLES / "grouped_gemm").kernels[0]
+    shape = kernel.shapes[0]
+    few, many = alternative_shapes(kernel, f"{shape.name},G=2/16")
+    assert (few.sizes, many.sizes) == ({**shape.sizes, "G": 2}, {**shape.sizes, "G": 16})
+
+
 def test_runtime_arguments_of_ones_own_operation(tmp_path: Path) -> None:
     (tmp_path / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx942"]\n')
     (tmp_path / "templates").mkdir()
