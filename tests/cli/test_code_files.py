@@ -133,7 +133,6 @@ def test_too_many_kernels_are_not_ranked(tmp_path: Path, capsys: Capture) -> Non
         (["inspect", "gemm/a", "--arch", "gfx942"], "--arch is for a file"),
         (["rank", MATMUL, "--shape", "s"], "--shape and --part are for a KERNEL"),
         (["rank", MATMUL, "gemm"], "rank takes one KERNEL, or files with code objects"),
-        (["rank", "gemm"], "no shape is given"),
     ],
 )
 def test_mistakes(words: list[str | Path], said: str, capsys: Capture) -> None:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 CORES = "OTHER_MACHINE_CORES"
 SYSTEM = "OTHER_MACHINE_SYSTEM"
@@ -54,7 +54,11 @@ class ProcessorsLoader(SourceFileLoader):
         from pathlib import Path
 
         super().exec_module(module)
-        vars(module).update(_SYSTEM=Path(os.environ[SYSTEM]), _quota=lambda: None)
+        vars(module)["_quota"] = lambda: None
+        real, other = vars(module)["SYSTEM"], Path(os.environ[SYSTEM])
+        for one in vars(module).values():
+            if isinstance(one, FunctionType) and one.__defaults__:
+                one.__defaults__ = tuple(other if value is real else value for value in one.__defaults__)
 
 
 class ProcessorsFinder:

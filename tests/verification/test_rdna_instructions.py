@@ -147,6 +147,17 @@ def test_halves_and_lanes(emulator: WaveEmulator) -> None:
     assert np.array_equal(got, (np.arange(WAVE) ^ 5) + 0.25)
 
 
+def test_halves_of_a_wave_of_64_are_swapped(emulator: WaveEmulator) -> None:
+    """By a wave of gfx942, which has 64 lanes, as a single wave of gfx1100 has 32."""
+    state = random_state(7, LANES)
+    state.exec_mask = 0xFFFF0000FFFFFF00
+    want = state.vectors[10].copy()
+    on = np.array([state.exec_mask >> lane & 1 for lane in range(LANES)], bool)
+    want[on] = np.roll(state.vectors[20], 32)[on]
+    got = emulator.run([line_of("v_permlane64_b32")], "gfx942", state).vectors
+    assert np.array_equal(got[10], want)
+
+
 def test_lds(emulator: WaveEmulator) -> None:
     state = random_state(6)
     state.lds = np.random.default_rng(6).integers(0, 256, 512, dtype=np.uint8)

@@ -13,10 +13,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
 from ckwatch.compile.toolchain import installations
-from ckwatch.compile.toolchain.clangd import clang_major
 from ckwatch.compile.toolchain.debian_programs import DebianProgram, fetch_program, find_trees
 from ckwatch.compile.toolchain.install_steps import OnProgress
-from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.compile.toolchain.model import Toolchain, clang_major
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.user_files import read_file
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from ckwatch.compile.toolchain import debian, installations
 from ckwatch.compile.toolchain.debian_programs import DebianProgram, fetch_program, find_trees
 from ckwatch.compile.toolchain.install_steps import OnProgress
-from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.compile.toolchain.model import Toolchain, clang_major
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.compile.toolchain.probe import ProbeCache, ask_program
 from ckwatch.model.errors import ToolchainError
@@ -40,14 +40,6 @@ class ClangdProgram:
     version: str
     major: int
     resource_folder: Path | None
-
-
-def clang_major(toolchain: Toolchain) -> int:
-    """The major version of the compiler's clang. Raises `ToolchainError` when it does not say."""
-    found = re.search(r"version (\d+)\.", toolchain.clang_version)
-    if found is None:
-        raise ToolchainError(f"the compiler reports no version: {toolchain.clang_version}")
-    return int(found[1])
 
 
 def major_to_fetch(toolchain: Toolchain | NvccToolchain) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
+
+from ckwatch.model.errors import ToolchainError
 
 if TYPE_CHECKING:
     from ckwatch.workspace.settings import ToolchainSection
@@ -129,3 +132,11 @@ class Toolchain:
         if self.libraries is not None:
             found["libraries"] = self.libraries
         return found if self.workspace is None else found | {"workspace": self.workspace}
+
+
+def clang_major(toolchain: Toolchain) -> int:
+    """The major version of the compiler's clang. Raises `ToolchainError` when it does not say."""
+    found = re.search(r"version (\d+)\.", toolchain.clang_version)
+    if found is None:
+        raise ToolchainError(f"the compiler reports no version: {toolchain.clang_version}")
+    return int(found[1])
