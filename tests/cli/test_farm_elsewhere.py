@@ -74,13 +74,13 @@ def workers(workspace: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[st
 def processes(word: str) -> list[int]:
     """Those with the word in their command."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            text = path.read_bytes()
+            text = (process / "cmdline").read_bytes()
         except OSError:
             continue
         if word.encode() in text:
-            found.append(int(path.parent.name))
+            found.append(int(process.name))
     return found
 
 
@@ -137,7 +137,7 @@ def sshd(tmp_path: Path) -> Iterator[str]:
     folder = tmp_path / "ssh"
     make_keys(folder)
     command = [sys.executable, ssh_server.__file__, str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=None, text=True) as server:
         assert server.stdout is not None
         port = server.stdout.readline().strip()
         known = folder / "known_hosts"

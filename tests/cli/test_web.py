@@ -18,12 +18,15 @@ from ckwatch.workspace.trust import trust
 from helpers.own_command import own_command
 
 BROWSER = """\
-import json, os, stat, sys, urllib.request
+import contextlib, json, os, stat, sys, urllib.request
 from pathlib import Path
 file = Path(sys.argv[1].removeprefix("file://"))
 address = file.read_text().partition("url=")[2].partition("'")[0]
 token = address.partition("token=")[2].encode()
-lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.parent.exists()]
+lines = []
+for process in Path("/proc").glob("[0-9]*"):
+    with contextlib.suppress(OSError):
+        lines.append((process / "cmdline").read_bytes())
 found = {
     "arguments": sys.argv[1:], "modes": [stat.S_IMODE(path.stat().st_mode) for path in (file.parent, file)],
     "seen": any(token in line for line in lines),
