@@ -137,7 +137,7 @@ def sshd(tmp_path: Path) -> Iterator[str]:
     folder = tmp_path / "ssh"
     make_keys(folder)
     command = [sys.executable, ssh_server.__file__, str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=None, text=True) as server:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         port = server.stdout.readline().strip()
         known = folder / "known_hosts"

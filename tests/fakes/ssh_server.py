@@ -22,8 +22,16 @@ def make_keys(folder: Path) -> None:
 async def _run(process: asyncssh.SSHServerProcess[str]) -> None:
     words = ("/bin/sh", "-c", process.command or "")
     command = await create_subprocess_exec(*words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
-    await process.redirect(stdout=command.stdout, stderr=command.stderr)
+    assert command.stdout is not None
+    assert command.stderr is not None
+    # `process.redirect` goes on after the exit, and the connection would be closed for what it still writes.
+    await asyncio.gather(_copy(command.stdout, process.stdout), _copy(command.stderr, process.stderr))
     process.exit(await command.wait())
+
+
+async def _copy(output: asyncio.StreamReader, channel: asyncssh.SSHWriter[str]) -> None:
+    while text := await output.read(1 << 16):
+        channel.write(text.decode(errors="replace"))
 
 
 async def _serve(folder: Path) -> None:
