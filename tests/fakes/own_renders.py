@@ -10,7 +10,7 @@ from pathlib import Path
 from anyio import to_thread
 
 from ckwatch.engine.render_pool import RenderPool, RenderWorker
-from ckwatch.engine.render_request import RenderAnswer, RenderRequest
+from ckwatch.engine.render_request import KERNELS_SENT, WRITERS_SENT, RenderAnswer, RenderRequest, Sent
 from ckwatch.engine.render_worker import RenderWork
 from ckwatch.model.kernels import Unit
 
@@ -34,6 +34,12 @@ class OwnRenders(RenderWorker):
 
     async def start(self) -> None:
         """Be there already."""
+
+    async def aclose(self) -> None:
+        """Begin anew, as a process would: what was cancelled may not have come here."""
+        self._work = RenderWork(self._folders, lambda _lookups: None)
+        self._kernels, self._writers = Sent(KERNELS_SENT), Sent(WRITERS_SENT)
+        self._lookups.clear()
 
     async def _exchange(self, _unit: Unit, request: RenderRequest) -> RenderAnswer:
         return await to_thread.run_sync(self._answer_now, request)

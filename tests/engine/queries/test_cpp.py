@@ -6,7 +6,8 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from ckwatch.headers.features import FEATURES
 from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
 from ckwatch.wire.cpp import CppAnswer, CppRequest
 from fakes.clangd_stand_in import ClangdStandIn
+from fakes.own_renders import OwnRenders
 from fakes.patience import PATIENCE_S
 
 HOVER = "textDocument/hover"
@@ -196,17 +198,29 @@ async def test_unsaved_text_is_the_clients_own(bench: CppBench) -> None:
         assert len(bench.clangd.pids) == 1
 
 
-async def test_a_completion_does_not_wait_for_the_render(bench: CppBench) -> None:
-    """The name of the kernel is made of the whole text: it stays until the render is asked for."""
+@pytest.fixture
+def rendering(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Renders wait while it is not set."""
+    goes_on, answer = threading.Event(), OwnRenders._answer_now
+    goes_on.set()
+    monkeypatch.setattr(OwnRenders, "_answer_now", lambda *asked: goes_on.wait() and answer(*asked))
+    yield goes_on
+    goes_on.set()
+
+
+async def test_a_completion_does_not_wait_for_the_render(bench: CppBench, rendering: threading.Event) -> None:
+    """The name of the kernel is made of the whole text: it stays until there is a render."""
     before, after = TEXT.replace("int tile", "int width"), TEXT.replace("int tile", "int widths")
     async with bench.asked() as daemon, following(daemon, "vim"):
         await daemon.requests.overlay("vim", bench.template, before)
         await hover_of(daemon, bench.template, before, client="vim")
         known = bench.texts[-1]
+        rendering.clear()
         await daemon.requests.overlay("vim", bench.template, after)
         asked = request("completion", bench.template, 0, 9, client="vim")
         while (await daemon.cpp.ask(asked)).digest != hashlib.sha256(after.encode()).hexdigest():
             pass
+        rendering.set()
         assert bench.texts[-1] == known.replace("width", "widths")
         await hover_of(daemon, bench.template, after, client="vim")
         assert bench.texts[-1] != known.replace("width", "widths")

@@ -112,12 +112,14 @@ void say_no_races(void) {
 static void look_at_memory(void) {
   static bool is_given_up;
   Memory m = memory_now();
-  if (m.resident < m.all / 4) return; /* it is not this process that takes it */
+  if (m.resident < m.all / 4 || m.left >= m.all / 16) return; /* if little is left, not this process may have taken it */
+  if (!is_given_up) {
+    is_given_up = true;
+    say_no_races();
+    forget_accesses();
+    m = memory_now();
+  }
   if (m.left < m.all / 64) end_without_memory();
-  if (is_given_up || m.left >= m.all / 16) return;
-  is_given_up = true;
-  say_no_races();
-  forget_accesses();
 }
 
 /* ---- Progress ---------------------------------------------------------------------------------------------------- */
