@@ -235,10 +235,19 @@ async def until_idle(client: Client, limit_s: float = BUILD_LIMIT_S) -> None:
     with anyio.fail_after(limit_s):
         while time.monotonic() - quiet_since < QUIET_S:
             await anyio.sleep(0.05)
-            compilers = [name for name in below(daemon).values() if name.startswith(_COMPILERS)]
+            compilers = [process for process, name in below(daemon).items() if name.startswith(_COMPILERS)]
+            compilers = [process for process in compilers if not _is_kept(process)]
             status = await client.status()
             if compilers or status.busy or status.precompiling:
                 quiet_since = time.monotonic()
+
+
+def _is_kept(process: int) -> bool:
+    """Return True for a clang that waits for edits; while it begins, the daemon is precompiling."""
+    try:
+        return b"ckwatch-keep" in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return True  # it has ended
 
 
 @asynccontextmanager
