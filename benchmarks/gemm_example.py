@@ -25,6 +25,7 @@ from benchmarks.process_tree import below, end_tree
 from benchmarks.quick_daemon import apart
 from benchmarks.saving import save
 from ckwatch.client import Client, connect
+from ckwatch.compile.kept_clang import USE_PLUGIN
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.wire.state import File, Unit
@@ -245,7 +246,7 @@ async def until_idle(client: Client, limit_s: float = BUILD_LIMIT_S) -> None:
 def _is_kept(process: int) -> bool:
     """Return True for a clang that waits for edits; while it begins, the daemon is precompiling."""
     try:
-        return b"ckwatch-keep" in Path(f"/proc/{process}/cmdline").read_bytes()
+        return USE_PLUGIN[-1].encode() in Path(f"/proc/{process}/cmdline").read_bytes()
     except OSError:
         return True  # it has ended
 

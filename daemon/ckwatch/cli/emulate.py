@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="ckwatch-findings-") as folder:
         report = Path(folder) / "report"
         report.touch()
-        told = {
+        variables = {
             ARCH_VARIABLE: options.arch,
             OBJDUMP_VARIABLE: str(toolchain.objdump),
             LIMIT_VARIABLE: str(options.instruction_limit),
@@ -94,15 +94,15 @@ def run(options: argparse.Namespace) -> int:
         }
         try:
             command = [program, *options.arguments]
-            status = subprocess.run(command, env=os.environ | told, check=False).returncode  # noqa: TID251  # the program has the command's terminal
+            status = subprocess.run(command, env=os.environ | variables, check=False).returncode  # noqa: TID251  # the program has the command's terminal
         except OSError as error:
             raise CkwatchError(f"{options.program} cannot be run: {error.strerror}") from error
         found = [json.loads(line) for line in read_file(str(report)).splitlines()]
         chains = anyio.run(_chains, Path(folder), toolchain, found)
     # Not to standard output, which is the program's.
     sources = SourceCache()
-    every = [_told_as(options.arch, one, chain, sources) for one, chain in zip(found, chains, strict=True)]
-    for one in folded([(one["kernel"], told_as) for one, told_as in zip(found, every, strict=True)]):
+    every = [_placed(options.arch, one, chain, sources) for one, chain in zip(found, chains, strict=True)]
+    for one in folded([(one["kernel"], shown) for one, shown in zip(found, every, strict=True)]):
         text = one if isinstance(one, str) else diagnostic_text(one, sources.read_line, os.getcwd())  # noqa: PTH109
         sys.stderr.write(f"{text}\n")
     return 128 - status if status < 0 else status or int(bool(found))
@@ -192,9 +192,9 @@ async def _chains(
     return chains
 
 
-def _addresses(told: Mapping[str, Any]) -> tuple[int | None, int | None]:
+def _addresses(message: Mapping[str, Any]) -> tuple[int | None, int | None]:
     at, other_at = (
-        None if told[name] is None else int(told["text_address"]) + told[name] for name in ("pc", "other_pc")
+        None if message[name] is None else int(message["text_address"]) + message[name] for name in ("pc", "other_pc")
     )
     return at, other_at
 
@@ -215,14 +215,16 @@ def folded(found: Iterable[tuple[str, Diagnostic | str]]) -> Iterator[Diagnostic
             )
 
 
-def _told_as(
-    arch: str, told: Mapping[str, Any], chains: tuple[CallChain, CallChain], sources: SourceCache
+def _placed(
+    arch: str, message: Mapping[str, Any], chains: tuple[CallChain, CallChain], sources: SourceCache
 ) -> Diagnostic | str:
     """A finding as a diagnostic, where its line is known; else as a line of text."""
     memory = []
-    if told["region_base"] is not None:
-        memory = [MemoryRange(name="an allocation", address=int(told["region_base"]), size_bytes=told["region_size"])]
-    finding = finding_of(told, "", memory)
+    if message["region_base"] is not None:
+        memory = [
+            MemoryRange(name="an allocation", address=int(message["region_base"]), size_bytes=message["region_size"])
+        ]
+    finding = finding_of(message, "", memory)
     at, other_at = (place_in_program(chain, finding.note, sources.read_line) for chain in chains)
     sentence = _sentence(finding)
     if at is None:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from http.client import HTTPException, RemoteDisconnected
+from http.client import HTTPException, RemoteDisconnected, responses
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -80,8 +80,8 @@ def post(address: str, content: Mapping[str, Any]) -> None:
     except HTTPError as error:
         with error:
             again = error.code == HTTPStatus.TOO_MANY_REQUESTS or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
-            known = {status.value: f" ({status.phrase})" for status in HTTPStatus}
-            raise WebhookError(f"HTTP {error.code}{known.get(error.code, '')}", again=again) from None
+            phrase = f" ({responses[error.code]})" if error.code in responses else ""
+            raise WebhookError(f"HTTP {error.code}{phrase}", again=again) from None
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         words = (words for kind, words in _REASONS.items() if isinstance(reason, kind))
