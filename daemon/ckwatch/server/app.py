@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -43,6 +45,10 @@ def make_app(
 
 
 async def _document(_request: Request) -> JSONResponse:
+    return JSONResponse(await to_thread.run_sync(_described))
+
+
+def _described() -> dict[str, Any]:
     from ckwatch.server.openapi import openapi_document
 
-    return JSONResponse(openapi_document())
+    return openapi_document()

@@ -19,7 +19,7 @@ from ckwatch.wire.messages import Problem
 
 @cache
 def openapi_document() -> dict[str, Any]:
-    """The document, as JSON has it."""
+    """The document, as JSON has it. Takes half a second; call from a worker thread."""
     described = FastAPI(title="ckwatch", description="The daemon of one workspace.", version=__version__)
     for one in ENDPOINTS:
         described.add_api_route(
