@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 import pydantic_core
-from fastapi import Request, Response
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from ckwatch.model.errors import CkwatchError, DiagnosedError, UnknownUnitError, UntrustedError
 from ckwatch.server.clients import OverlaysTooLargeError, TooManyError
@@ -29,6 +29,14 @@ STATUS_OF: dict[type[CkwatchError], HTTPStatus] = {
 
 ROUTES_HINT = "GET /v1/openapi.json describes the API."
 OUR_FAULT = Problem(error="internal error in the daemon", hint="See `ckwatch logs`.")
+
+
+class InvalidRequestError(Exception):
+    """Arguments of a request that are wrong, each by its name."""
+
+    def __init__(self, mistakes: Sequence[str]) -> None:
+        super().__init__("; ".join(mistakes))
+        self.mistakes = mistakes
 
 
 def json_bytes(value: object) -> bytes:
@@ -80,16 +88,9 @@ async def on_error(_request: Request, error: Exception) -> Response:
 
 
 async def on_invalid(_request: Request, error: Exception) -> Response:
-    """The handler of RequestValidationError: each wrong field by its name."""
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - as above
-    found = error.errors()
-    if found[0]["type"] == "json_invalid":
-        reason = found[0].get("ctx", {}).get("error", "malformed")
-        return problem_response(
-            HTTPStatus.BAD_REQUEST, f"the body is not valid JSON: {reason}, at character {found[0]['loc'][-1]}"
-        )
-    details = [f"{'.'.join(map(str, mistake['loc']))}: {mistake['msg']}" for mistake in found]
-    return problem_response(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid request", ROUTES_HINT, details)
+    """The handler of InvalidRequestError."""
+    assert isinstance(error, InvalidRequestError)  # noqa: S101 - as above
+    return problem_response(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid request", ROUTES_HINT, error.mistakes)
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
@@ -99,7 +100,7 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     message = {
         HTTPStatus.NOT_FOUND: f"there is no {request.url.path}",
         HTTPStatus.METHOD_NOT_ALLOWED: f"there is no {where}",
-    }.get(HTTPStatus(error.status_code), f"{where}: {error.detail}")
+    }.get(HTTPStatus(error.status_code), error.detail)
     answer = problem_response(error.status_code, message, ROUTES_HINT)
     answer.headers.update(error.headers or {})
     return answer

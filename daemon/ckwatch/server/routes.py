@@ -1,34 +1,38 @@
 """A route for each endpoint: the request's models and how the answer is sent follow from the declaration.
 
-A client that a request names is present while the request lasts. Responses are formed here and not by FastAPI, which
-would validate and convert them once more.
+A client that a request names is present while the request lasts. A request's models are made when the first one comes.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
-from fastapi import Path, Query, Response
-from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic_core import ErrorDetails
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from ckwatch.questions.clients import ClientQuestions
-from ckwatch.questions.endpoint import AnyEndpoint, Argument, UnitName
+from ckwatch.questions.endpoint import AnyEndpoint, UnitName
 from ckwatch.questions.table import ENDPOINTS, Answers
 from ckwatch.server import streams
 from ckwatch.server.clients import Clients, Limits
 from ckwatch.server.engine_api import Engine
-from ckwatch.server.responses import json_response
+from ckwatch.server.responses import InvalidRequestError, json_response
 from ckwatch.wire.requests import OverlayRequest
-from ckwatch.wire.schema import ClientId, Request
+from ckwatch.wire.schema import ClientId
+from ckwatch.wire.schema import Request as JsonRequest
 from ckwatch.wire.state import Snapshot, Unit
 
-Handler = Callable[..., Awaitable[Response]]
+PREFIX = "/v1"
 
 
 class NoQuery(BaseModel):
@@ -37,19 +41,24 @@ class NoQuery(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-async def takes_no_query(_query: Annotated[NoQuery, Query()]) -> None:
-    """Refuses all query parameters of a route that has none."""
-
-
 UNIT_IN_PATH = {
-    "kernel": Annotated[str, Path(description="the first part of a unit's id", max_length=4096)],
-    "instance": Annotated[str, Path(description="the rest of a unit's id: INSTANCE@ARCH", max_length=4096)],
+    "kernel": Annotated[str, Field(description="the first part of a unit's id", max_length=4096)],
+    "instance": Annotated[str, Field(description="the rest of a unit's id: INSTANCE@ARCH", max_length=4096)],
 }
 
 
 def path_of(endpoint: AnyEndpoint) -> str:
     """The path of the route: that of a unit has two segments."""
     return endpoint.path.replace("{unit}", "{kernel}/{instance}")
+
+
+def in_path(endpoint: AnyEndpoint) -> dict[str, Any]:
+    """The types of what stands in the path."""
+    found: dict[str, Any] = {}
+    for one in endpoint.arguments:
+        if one.place == "path":
+            found |= UNIT_IN_PATH if one.annotation is UnitName else {one.name: endpoint.wire_type(one)}
+    return found
 
 
 class Handlers:
@@ -67,27 +76,16 @@ class Handlers:
         if lacking := [one.name for one in ENDPOINTS if one not in known]:
             raise LookupError(f"nothing answers {', '.join(lacking)}")
 
-    def handler(self, endpoint: AnyEndpoint) -> Handler:
-        """The handler of an endpoint, with the signature that FastAPI reads its parameters from."""
-        in_path = [one for one in endpoint.arguments if one.place == "path"]
-        parameters: dict[str, Any] = {}
-        for one in in_path:
-            parameters |= UNIT_IN_PATH if one.annotation is UnitName else {one.name: _in_path(endpoint, one)}
-        if (query := _query_model(endpoint)) is not None:
-            parameters["query"] = Annotated[query, Query()]
-        elif endpoint.takes_json:
-            parameters["request"] = _json_model(endpoint)
+    def routes(self) -> Iterator[Route]:
+        """A route for each endpoint."""
+        for one in ENDPOINTS:
+            route = Route(PREFIX + path_of(one), partial(self._answer, one), methods=[one.method])
+            route.methods = {one.method}  # and not HEAD
+            yield route
 
-        async def handle(**received: Any) -> Response:
-            values, client = _values(endpoint, received)
-            return await self._respond(endpoint, values, client)
-
-        kind = inspect.Parameter.KEYWORD_ONLY
-        handle.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [inspect.Parameter(name, kind, annotation=annotation) for name, annotation in parameters.items()]
-        )
-        handle.__name__, handle.__doc__ = endpoint.operation, endpoint.__doc__
-        return handle
+    async def _answer(self, endpoint: AnyEndpoint, request: Request) -> Response:
+        values, client = _values(endpoint, await _received(endpoint, request))
+        return await self._respond(endpoint, values, client)
 
     async def _respond(self, endpoint: AnyEndpoint, values: dict[str, Any], client: str | None) -> Response:
         if endpoint is ClientQuestions.events:
@@ -125,14 +123,65 @@ def _response(endpoint: AnyEndpoint, answer: Any, shared: streams.StreamContext)
     return json_response(answer) if endpoint.answer is not None else Response(status_code=HTTPStatus.NO_CONTENT)
 
 
+async def _received(endpoint: AnyEndpoint, request: Request) -> dict[str, BaseModel]:
+    """The arguments by their place. Raises InvalidRequestError, and HTTPException for what is not JSON."""
+    models = request_models(endpoint)
+    given: dict[str, Any] = {"path": request.path_params, "query": _in_query(models.query, request.query_params)}
+    mistakes: list[str] = []
+    if models.body is not None:
+        if body := await request.body():
+            given["body"] = _json(body)
+        else:
+            mistakes.append("body: Field required")
+    found: dict[str, BaseModel] = {}
+    for place, values in given.items():
+        try:
+            found[place] = getattr(models, place).model_validate(values, from_attributes=True)
+        except ValidationError as error:
+            mistakes += [_mistake(place, one) for one in error.errors(include_url=False, include_context=False)]
+    if mistakes:
+        raise InvalidRequestError(mistakes)
+    return found
+
+
+def _mistake(place: str, error: ErrorDetails) -> str:
+    return f"{'.'.join(map(str, (place, *error['loc'])))}: {error['msg']}"
+
+
+def _in_query(model: type[BaseModel], query: QueryParams) -> dict[str, Any]:
+    """All values of a list, and of anything else the last one."""
+    return {
+        name: query.getlist(name)
+        if name in model.model_fields and _is_list(model.model_fields[name].annotation)
+        else last
+        for name, last in query.items()
+    }
+
+
+def _is_list(annotation: Any) -> bool:
+    return get_origin(annotation) is list or any(map(_is_list, get_args(annotation)))
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except json.JSONDecodeError as error:
+        reason = f"{error.msg}, at character {error.pos}"
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except ValueError as error:  # an integer of more digits than Python reads
+        reason = str(error)
+    raise HTTPException(HTTPStatus.BAD_REQUEST, f"the body is not valid JSON: {reason}")
+
+
 def _values(endpoint: AnyEndpoint, received: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
     """The arguments of the function that answers, and the client that the request names."""
-    model = received.get("query") or received.get("request")
+    path, model = received["path"], received.get("body", received["query"])
     values: dict[str, Any] = {}
     for one in endpoint.arguments:
         if one.place == "path":
             is_unit = one.annotation is UnitName
-            values[one.name] = f"{received['kernel']}/{received['instance']}" if is_unit else received[one.name]
+            values[one.name] = f"{path.kernel}/{path.instance}" if is_unit else getattr(path, one.name)
         else:
             values[one.name] = model if one.place == "whole" else getattr(model, one.sent_as)
     if endpoint.viewed:
@@ -140,9 +189,28 @@ def _values(endpoint: AnyEndpoint, received: Mapping[str, Any]) -> tuple[dict[st
     return values, values.get("client") or getattr(model, "client", None)
 
 
-def _in_path(endpoint: AnyEndpoint, argument: Argument) -> Any:
-    annotation = endpoint.wire_type(argument)
-    return Annotated[annotation, Path(description=FieldInfo.from_annotation(annotation).description)]
+class RequestModels(NamedTuple):
+    """Models of a request's path, query and body; None where it has no body."""
+
+    path: type[BaseModel]
+    query: type[BaseModel]
+    body: type[BaseModel] | None
+
+
+@cache
+def request_models(endpoint: AnyEndpoint) -> RequestModels:
+    """The models of an endpoint's requests."""
+    fields: dict[str, Any] = {name: (annotation, ...) for name, annotation in in_path(endpoint).items()}
+    path = create_model("Path", **fields)
+    query: type[BaseModel] = NoQuery
+    body = None
+    if endpoint.method in ("GET", "DELETE"):
+        if fields := _fields(endpoint, "query"):
+            query = _model(endpoint, "Query", NoQuery, fields)
+    elif endpoint.takes_json:
+        whole = next((one for one in endpoint.arguments if one.place == "whole"), None)
+        body = whole.annotation if whole else _model(endpoint, "Request", JsonRequest, _fields(endpoint, "json"))
+    return RequestModels(path, query, body)
 
 
 def _fields(endpoint: AnyEndpoint, place: str) -> dict[str, Any]:
@@ -156,20 +224,6 @@ def _fields(endpoint: AnyEndpoint, place: str) -> dict[str, Any]:
                 default = None
             fields[one.sent_as] = (endpoint.wire_type(one), Field(default_factory=list) if default == () else default)
     return fields
-
-
-def _query_model(endpoint: AnyEndpoint) -> type[BaseModel] | None:
-    if endpoint.method not in ("GET", "DELETE") or not (fields := _fields(endpoint, "query")):
-        return None
-    return _model(endpoint, "Query", NoQuery, fields)
-
-
-def _json_model(endpoint: AnyEndpoint) -> type[BaseModel]:
-    whole = next((one for one in endpoint.arguments if one.place == "whole"), None)
-    if whole is not None:
-        found: type[BaseModel] = whole.annotation
-        return found
-    return _model(endpoint, "Request", Request, _fields(endpoint, "json"))
 
 
 def _model(endpoint: AnyEndpoint, kind: str, base: type[BaseModel], fields: dict[str, Any]) -> type[BaseModel]:

@@ -17,7 +17,7 @@ from weakref import ref
 import anyio
 from anyio.lowlevel import checkpoint
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from fastapi import Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ckwatch.model.errors import CkwatchError, plain_errors

@@ -17,6 +17,7 @@ NEVER = 1_000_000_000
 
 _usual_thresholds = gc.get_threshold()
 _bodies_running = 0
+_freezes = True
 
 CHECK_INTERVAL_S = 60.0
 """How often it is seen whether nothing happens."""
@@ -30,9 +31,13 @@ MAX_YOUNG_COLLECTIONS = 500
 
 @contextmanager
 def young_only() -> Iterator[None]:
-    """No whole collections by themselves while the body runs; a process may have several such bodies at a time."""
-    global _bodies_running, _usual_thresholds  # the interpreter has one collector
+    """No whole collections by themselves while the body runs; a process may have several such bodies at a time.
+
+    A program that has frozen objects itself keeps them frozen: there, nothing is frozen nor thawed.
+    """
+    global _bodies_running, _usual_thresholds, _freezes  # the interpreter has one collector
     if not _bodies_running:
+        _freezes = not gc.get_freeze_count()
         _usual_thresholds = gc.get_threshold()
         gc.set_threshold(_usual_thresholds[0], _usual_thresholds[1], NEVER)
     _bodies_running += 1
@@ -42,12 +47,13 @@ def young_only() -> Iterator[None]:
         _bodies_running -= 1
         if not _bodies_running:
             gc.set_threshold(*_usual_thresholds)
-            gc.unfreeze()
+            if _freezes:
+                gc.unfreeze()
 
 
 async def collect_when_idle(busy: Callable[[], bool]) -> None:
     """Until cancelled. What there is now stays: it is not looked through."""
-    gc.freeze()
+    _freeze()
     was_busy = True
     while True:
         await anyio.sleep(CHECK_INTERVAL_S)
@@ -55,5 +61,10 @@ async def collect_when_idle(busy: Callable[[], bool]) -> None:
         passed = gc.get_count()[2]
         if passed > MAX_YOUNG_COLLECTIONS or (passed > MIN_YOUNG_COLLECTIONS and not is_busy and not was_busy):
             gc.collect()
-            gc.freeze()
+            _freeze()
         was_busy = is_busy
+
+
+def _freeze() -> None:
+    if _freezes:
+        gc.freeze()
