@@ -17,6 +17,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic.fields import FieldInfo
 
+from ckwatch.core.events import MAIN
 from ckwatch.questions.clients import ClientQuestions
 from ckwatch.questions.endpoint import AnyEndpoint, Argument, UnitName
 from ckwatch.questions.table import ENDPOINTS, Answers
@@ -91,7 +92,7 @@ class Handlers:
 
     async def _respond(self, endpoint: AnyEndpoint, values: dict[str, Any], client: str | None) -> Response:
         if endpoint is ClientQuestions.events:
-            return streams.event_stream(self._engine, self._shared, **values)
+            return streams.event_stream(self._engine, self._shared, client=client, **values)
         ask = partial(self._own.get(endpoint) or self._engine.answers[endpoint], **values)
         if endpoint.action:
             return streams.line_stream(ask, endpoint.answer(event="heartbeat"), self._shared, client)
@@ -126,7 +127,8 @@ def _response(endpoint: AnyEndpoint, answer: Any, shared: streams.StreamContext)
 
 
 def _values(endpoint: AnyEndpoint, received: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """The arguments of the function that answers, and the client that the request names."""
+    """The arguments of the function that answers, with the view that it is asked of, and the client that the request
+    names."""
     model = received.get("query") or received.get("request")
     values: dict[str, Any] = {}
     for one in endpoint.arguments:
@@ -135,9 +137,10 @@ def _values(endpoint: AnyEndpoint, received: Mapping[str, Any]) -> tuple[dict[st
             values[one.name] = f"{received['kernel']}/{received['instance']}" if is_unit else received[one.name]
         else:
             values[one.name] = model if one.place == "whole" else getattr(model, one.sent_as)
+    client: str | None = values.get("client") or getattr(model, "client", None)
     if endpoint.viewed:
-        values["client"] = getattr(model, "client", None)
-    return values, values.get("client") or getattr(model, "client", None)
+        values["scope"] = client or MAIN
+    return values, client
 
 
 def _in_path(endpoint: AnyEndpoint, argument: Argument) -> Any:
