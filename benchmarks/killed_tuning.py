@@ -77,7 +77,7 @@ from ckwatch import connect
 async def main() -> None:
     async with connect(".", client_name="tuner") as client, client.tune("slow", seed=%d, patience=12) as run:
         record = await run.finish()
-        print(json.dumps({"best": run.best("64").instance, "measured": run.measured, "ended": record.ended}))
+        print(json.dumps({"best": run.best("64").instance, "measured": run.measured, "ended": record.run.ended}))
 
 anyio.run(main)
 """

@@ -23,6 +23,7 @@ import anyio
 
 from benchmarks.quick_compiler import HEADERS, PROGRAM, QuickCompiler
 from benchmarks.saving import save as save
+from ckwatch.core import events
 from ckwatch.core.state import State
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.bootstrap import open_engine
@@ -167,7 +168,7 @@ class LargeWorkspace:
         """Fill the store."""
         with mock.patch("os.fsync"):  # what is half-written after a crash is made anew
             async with self.open(self.compiler.inside()) as daemon:
-                async with daemon.builds.build(None, None, force=False, check_only=False) as lines:
+                async with daemon.builds.build(events.MAIN, None, force=False, check_only=False) as lines:
                     async for _ in lines:
                         pass
                 await until_at_rest(daemon)

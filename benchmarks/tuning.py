@@ -144,8 +144,10 @@ async def tuned(folder: Path, measurements: int, seed: int) -> Found:
         "seconds": seconds,
         "measurements": sum(len(point.results) for point in record.points),
         "instances": len(record.points),
-        "best": {shape: found.instance for shape in record.shapes if (found := record.best(shape)) is not None},
-        "reported_us": {shape: found.median_us for shape in record.shapes if (found := record.best(shape)) is not None},
+        "best": {shape: found.instance for shape in record.run.shapes if (found := record.best(shape)) is not None},
+        "reported_us": {
+            shape: found.median_us for shape in record.run.shapes if (found := record.best(shape)) is not None
+        },
     }
 
 
@@ -168,7 +170,7 @@ async def side_by_side(folder: Path, devices: int, runs: int) -> Found:
             seconds = time.monotonic() - begun
             await client.stop()
         print(f"  seed {seed}, {count} devices: {run.measured} measurements in {seconds:.1f} s", flush=True)
-        best = {shape: one.median_us for shape in record.shapes if (one := record.best(shape)) is not None}
+        best = {shape: one.median_us for shape in record.run.shapes if (one := record.best(shape)) is not None}
         one_run = {"seed": seed, "seconds": seconds, "measured": run.measured, "best_us": best}
         found.setdefault(str(count), []).append(one_run)
     described = next(one.description for one in there.devices if one.name == "cuda:0")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.core.events import MAIN
 from ckwatch.engine.bootstrap import open_engine
 from ckwatch.model.diagnostics import Diagnostic, Severity
 from ckwatch.model.text import LineIndex
@@ -78,10 +79,10 @@ def root(trusted: Path, tmp_path: Path) -> Path:
 async def advised(root: Path) -> dict[str, Diagnostic]:
     """What is said of the kernel's registers by unit, after a build."""
     async with open_engine(root, history=root / "history.sqlite") as daemon:
-        async with daemon.builds.build(None, None, force=False, check_only=False) as lines:
+        async with daemon.builds.build(MAIN, None, force=False, check_only=False) as lines:
             built = [line.unit.outcome async for line in lines if line.unit is not None]
         assert set(built) == {"built"}
-        found = await daemon.advice.advice(None, None)
+        found = await daemon.advice.advice(MAIN, None)
         status = await daemon.status()
         assert not status.busy
     return {one.units[0]: one for one in found if one.code == "performance/launch-bounds"}

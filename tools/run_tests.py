@@ -23,8 +23,8 @@ BIN = Path(sys.executable).parent
 COMPILERS = "toolchain or network"
 ELSEWHERE = "editors or browser"
 PROCESSES = min((os.cpu_count() or 1) + 1, 8)
-"""One more than processors, as tests wait for half of their time. Each collects all tests, which takes half a minute: with
-more of them most would do nothing else."""
+"""One more than processors, as tests wait for half of their time. Each collects all tests, which takes half a minute:
+with more of them most would do nothing else."""
 
 NO_TESTS = 5
 """pytest's exit status where nothing was chosen."""

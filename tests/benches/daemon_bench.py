@@ -14,6 +14,7 @@ import anyio
 
 from ckwatch.client import Client, connect
 from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.core.events import MAIN
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.bootstrap import open_engine
 from ckwatch.model.topics import Topic
@@ -166,7 +167,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-async def build(daemon: Daemon, *patterns: str, client: str | None = None, force: bool = False) -> dict[str, BuildLine]:
+async def build(daemon: Daemon, *patterns: str, client: str = MAIN, force: bool = False) -> dict[str, BuildLine]:
     """Build and wait; the line of each unit by its instance's name."""
     found = {}
     with anyio.fail_after(SECONDS):
@@ -180,7 +181,7 @@ async def build(daemon: Daemon, *patterns: str, client: str | None = None, force
 class Follower:
     """A client's view of the daemon, kept up to date."""
 
-    def __init__(self, daemon: Daemon, client: str | None = None, after: int | None = None) -> None:
+    def __init__(self, daemon: Daemon, client: str = MAIN, after: int | None = None) -> None:
         self._daemon = daemon
         self._client = client
         self._after = after
@@ -228,7 +229,7 @@ class Follower:
 
 
 @asynccontextmanager
-async def following(daemon: Daemon, client: str | None = None, *, after: int | None = None) -> AsyncIterator[Follower]:
+async def following(daemon: Daemon, client: str = MAIN, *, after: int | None = None) -> AsyncIterator[Follower]:
     """Follow as `client` while the body runs; `after` a number that was given out before, if there is one."""
     follower = Follower(daemon, client, after)
     async with anyio.create_task_group() as tasks:

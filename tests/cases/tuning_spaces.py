@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.tuning.results import EvaluatedPoint, EvaluationStatus, ShapeResult, TuningRecord
-from ckwatch.tuning.space import LISTED_AT_MOST, Allowed, Parameters, ProductSpace
+from ckwatch.tuning.results import EvaluatedPoint, EvaluationStatus, ShapeResult, TuningRecord, TuningRun
+from ckwatch.tuning.space import LISTED_AT_MOST, Allowed, Parameters, ProductSpace, SpaceCoverage
 from ckwatch.workspace.parameters import Condition, Derivation
 from ckwatch.workspace.product import Product
 
@@ -81,11 +81,22 @@ def evaluated(
     )
 
 
+def run_of(number: int = 1, **changes: Any) -> TuningRun:
+    """A run that has ended."""
+    fields: dict[str, Any] = {
+        "id": number, "kernel": "k", "arch": "gfx942", "device": "MI300X", "devices": ("hip:0", "hip:1"),
+        "problems": {"s": {"M": 64, "N": 32}}, "strategy": "local", "seed": 1, "budget_s": 600.0, "measurements": None,
+        "patience": 40, "racing": True, "jobs": None, "resumable": True, "began_at": 1e9, "last_active": 1e9 + 60,
+        "seconds": 60.0, "ended": "the budget is used up", "measured": 3, "points": 3,
+    }  # fmt: skip
+    return TuningRun(**(fields | changes))
+
+
 def record(*points: EvaluatedPoint, shapes: tuple[str, ...] = ("s",), **more: Any) -> TuningRecord:
     """A run over `points`."""
-    return TuningRecord(
-        kernel="k", arch="gfx942", strategy="local", seed=1, shapes=shapes, points=points, space_size=100, **more
-    )
+    coverage = more.pop("coverage", SpaceCoverage(100, 100, 100, (), ()))
+    run = run_of(**({"problems": {shape: {"M": 64, "N": 32} for shape in shapes}} | more))
+    return TuningRecord(run=run, points=points, coverage=coverage)
 
 
 def cost_of(space: ProductSpace, cost: Callable[[Mapping[str, Any]], float]) -> Callable[[tuple[int, ...]], float]:

@@ -182,6 +182,6 @@ async def test_over_the_socket(client: Client, daemon: SocketBench) -> None:
     assert await client.cpp.hover("a b.j2", 1, 2, side="device") == HOVER
     engine = daemon.engine
     assert isinstance(engine, FakeEngine)
-    [[request]] = engine.of("ask_cpp")
+    [[_, request]] = engine.of("ask_cpp")
     assert request.path == str(client.root / "a b.j2")
     assert (request.side, request.start.line, request.start.character) == ("device", 1, 2)

@@ -105,8 +105,7 @@ async def test_a_run_that_has_ended_is_all_there(runs: RunsHere) -> None:
     statuses = {result.status for point in record.points for result in point.results}
     assert {EvaluationStatus.COMPILE_FAILED, EvaluationStatus.CRASHED} <= statuses
     assert record.coverage == run.tuned.coverage
-    assert record.space_size == run.tuned.space.size
-    assert record.ended == brief.ended
+    assert record.run.ended == brief.ended
     assert best_so_far(record, "one")
     assert parallel_coordinates(record, "one").lines
     assert importance_of(record)

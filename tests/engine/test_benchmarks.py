@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from benches.daemon_bench import build, following
+from ckwatch.core.events import MAIN
 from ckwatch.engine.handlers.compile_facts import ArtifactFiles
 from ckwatch.model.causes import ARTIFACT_LOST
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
@@ -174,7 +175,7 @@ async def test_a_result_that_is_wrong_at_the_edges_of_other_shapes_is_an_error(t
     async with timed.open() as daemon:
         lines = await lines_of(daemon, shapes=["small"])
         assert summary(lines) == [("timing", "small", "wrong result"), ("done", None, "")]
-        (error,) = (await daemon.units.unit(None, UNIT)).diagnostics
+        (error,) = (await daemon.units.unit(MAIN, UNIT)).diagnostics
         assert "on a ragged shape: M=389, N=277, K=323, LDA=323" in error.message
 
 
@@ -183,7 +184,7 @@ async def test_a_kernel_that_takes_the_worker_down_leaves_the_daemon_alive(timed
     async with timed.open() as daemon:
         lines = await lines_of(daemon, shapes=["small"])
         assert summary(lines) == [("timing", "small", "crashed"), ("done", None, "")]
-        (detail,) = (await daemon.units.unit(None, UNIT)).diagnostics
+        (detail,) = (await daemon.units.unit(MAIN, UNIT)).diagnostics
         assert "SIGABRT" in detail.message
         assert "the kernel's last words" in detail.detail
         assert (await daemon.statuses.status()).unit_count == 1
@@ -268,7 +269,7 @@ async def test_a_worker_that_does_not_start_is_reported_and_is_no_error_of_the_k
         lines = await lines_of(daemon, shapes=["small"])
         assert [line.event for line in lines] == ["skipped", "done"]
         assert says in lines[0].text
-        assert (await daemon.units.unit(None, UNIT)).diagnostics == ()
+        assert (await daemon.units.unit(MAIN, UNIT)).diagnostics == ()
 
 
 async def test_hip_units_on_a_machine_without_a_driver(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from benches.daemon_bench import KERNEL, MACROS, SECONDS, TEMPLATE, Bench, Follower, build, following
+from ckwatch.core.events import MAIN
 from ckwatch.engine.bootstrap import open_engine
 from ckwatch.engine.handlers import look_up
 from ckwatch.model.causes import ARTIFACT_LOST
@@ -91,7 +92,7 @@ async def test_a_slow_compile_is_reported_while_it_runs(bench: Bench) -> None:
         unit = seen.units["one"]
         assert (unit.phase, unit.warnings) == ("compiling", 1)
         assert unit.slow.startswith("hipcc has used 1 min 30 s of the processor and goes on; ")
-        assert (await daemon.units.unit(None, unit.id)).standing == f"being compiled; {unit.slow}"
+        assert (await daemon.units.unit(MAIN, unit.id)).standing == f"being compiled; {unit.slow}"
         told.set()
         await seen.until(lambda s: s.units["one"].outcome == "built")
         assert (seen.units["one"].slow, seen.units["one"].warnings) == ("", 0)
@@ -134,7 +135,7 @@ async def test_what_is_merely_checked_is_not_looked_for_in_the_store(bench: Benc
     async with bench.open() as daemon:
         await build(daemon)
         shutil.rmtree(bench.store)
-        async with daemon.builds.build(None, None, force=False, check_only=True) as lines:
+        async with daemon.builds.build(MAIN, None, force=False, check_only=True) as lines:
             assert [line.event async for line in lines] == ["start", "unit", "unit", "done"]
         assert sorted(bench.runs) == ["1", "2"]
 
@@ -305,7 +306,7 @@ async def test_an_unsaved_text_is_seen_by_its_client_only(bench: Bench) -> None:
             await ann.until(lambda s: s.files[path].diagnostics == () and s.units["one"].outcome == "built")
             await daemon.forget("ben")
         assert list((await daemon.snapshots.snapshot("ben")).states) == list(
-            (await daemon.snapshots.snapshot(None)).states
+            (await daemon.snapshots.snapshot(MAIN)).states
         )
 
 
@@ -341,7 +342,7 @@ async def test_a_shape_that_an_instance_refuses_is_followed_through_edits(bench:
 
     async with bench.open() as daemon, following(daemon) as disk, following(daemon, "ann") as ann:
         await disk.until(lambda s: any("all 2 instances refuse this shape: K = 96" in one for one in refused(s)))
-        assert "rule/refused-shape" in [one.code for one in (await daemon.statuses.workspace(None)).diagnostics]
+        assert "rule/refused-shape" in [one.code for one in (await daemon.statuses.workspace(MAIN)).diagnostics]
         await daemon.requests.overlay("ann", path, kernel + shape.format(128))
         await ann.until(lambda s: path in s.files and not refused(s))
         assert refused(disk)
@@ -384,7 +385,7 @@ async def test_a_restart_finds_everything_again(bench: Bench) -> None:
 async def test_leaving_a_build_stops_its_compilers(bench: Bench) -> None:
     bench.will("slow")
     async with bench.open() as daemon, following(daemon) as seen:
-        async with daemon.builds.build(None, None, force=False, check_only=False) as lines:
+        async with daemon.builds.build(MAIN, None, force=False, check_only=False) as lines:
             with anyio.fail_after(PATIENCE_S):
                 async for line in lines:
                     assert line.event == "start"
@@ -400,7 +401,7 @@ async def test_checks_do_not_wait_for_compilers(bench: Bench) -> None:
         tasks.start_soon(build, daemon)
         with anyio.fail_after(PATIENCE_S):
             await bench.started(2)
-            async with daemon.builds.build(None, None, force=False, check_only=True) as lines:
+            async with daemon.builds.build(MAIN, None, force=False, check_only=True) as lines:
                 assert [line.event async for line in lines] == ["start", "unit", "unit", "done"]
         tasks.cancel_scope.cancel()
 
@@ -415,28 +416,28 @@ async def test_force_compiles_what_the_store_has(bench: Bench) -> None:
 async def test_all_that_is_known_of_a_unit(bench: Bench) -> None:
     async with bench.open() as daemon:
         await build(daemon)
-        detail = await daemon.units.unit(None, "k/one@gfx942")
+        detail = await daemon.units.unit(MAIN, "k/one@gfx942")
         assert detail.standing == "built: nothing to do"
         assert detail.parameters == {"Tile": 1}
         assert [Path(path).name for path in detail.reads] == ["k.hip.j2", "macros.j2"]
         assert detail.headers == 1
-        text = await daemon.units.rendered(None, "k/one@gfx942", with_map=True)
+        text = await daemon.units.rendered(MAIN, "k/one@gfx942", with_map=True)
         assert text.text is not None
         assert "int tile = 1;" in text.text
         assert text.map
-        artifact = await daemon.units.artifact(None, "k/one@gfx942")
+        artifact = await daemon.units.artifact(MAIN, "k/one@gfx942")
         assert artifact is not None
         assert artifact.symbol == text.symbol
         assert artifact.products["shared-object"].startswith(str(bench.store))
         with pytest.raises(UnknownUnitError) as caught:
-            await daemon.units.unit(None, "k/on@gfx942")
+            await daemon.units.unit(MAIN, "k/on@gfx942")
         assert caught.value.hint == "did you mean 'k/one@gfx942'?"
 
 
 async def test_a_reset_for_a_number_of_another_daemon(bench: Bench) -> None:
     async with bench.open() as daemon:
         for number in (0, 1 << 60):
-            assert [change.topic for change in await daemon.changes(None, number)] == ["reset"]
+            assert [change.topic for change in await daemon.changes(MAIN, number)] == ["reset"]
 
 
 def shown_to(follower: Follower) -> list[State | None]:
@@ -524,14 +525,14 @@ async def test_cancelling_ends_what_other_clients_and_unsaved_texts_want(bench: 
     async with bench.open() as daemon, following(daemon, "ann") as ann:
         await ann.until(lambda s: all(unit.phase == "idle" for unit in s.units.values()) and len(s.units) == 2)
         await daemon.requests.overlay("ann", str(bench.root / "templates/macros.j2"), "int unsaved;\n")
-        async with daemon.builds.build(None, ("k/one",), force=False, check_only=False) as lines:
+        async with daemon.builds.build(MAIN, ("k/one",), force=False, check_only=False) as lines:
             with anyio.fail_after(PATIENCE_S):
                 await bench.started(2)
-                assert await daemon.builds.cancel(None, None) == ["k/one@gfx942", "k/two@gfx942"]
+                assert await daemon.builds.cancel(MAIN, None) == ["k/one@gfx942", "k/two@gfx942"]
                 assert [(line.event, line.problem) async for line in lines][1:] == [
                     ("unit", "cancelled"),
                     ("done", None),
                 ]
         await ann.until(lambda s: all(unit.phase == "idle" for unit in s.units.values()) and not s.workspace.busy)
         assert not bench.alive
-        assert await daemon.builds.cancel(None, None) == []
+        assert await daemon.builds.cancel(MAIN, None) == []

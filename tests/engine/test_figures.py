@@ -13,6 +13,7 @@ from benches.timing_records import measured, record, report
 from ckwatch.bench.history.runs import History
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.core.events import MAIN
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.figures import Figures
@@ -72,9 +73,9 @@ async def test_a_build_reports_figures_and_warnings(bench: CodeBench) -> None:
         assert warning.message == "9 VGPRs spilled"
         assert warning.span == two.place
         assert (two.outcome, two.errors, two.warnings) == ("built", 0, 1)
-        file = await daemon.snapshots.file(None, two.place.path)
+        file = await daemon.snapshots.file(MAIN, two.place.path)
         assert [one.code for one in file.diagnostics] == ["performance/spill"]
-        detail = await daemon.units.unit(None, TWO)
+        detail = await daemon.units.unit(MAIN, TWO)
         assert [one.code for one in detail.diagnostics] == ["performance/spill"]
 
 
@@ -115,7 +116,7 @@ async def test_a_damaged_report_is_worked_out_again(bench: CodeBench) -> None:
     bench.history.unlink()
     async with bench.open() as daemon:
         await build(daemon, "k/one")
-        found = await daemon.analysis(None, ONE)
+        found = await daemon.analysis(MAIN, ONE)
         assert found.report.kernels[0].resources.vgprs == 194
     assert bench.looks == 2
     assert path.read_bytes() == content
@@ -157,14 +158,14 @@ async def test_unsaved_text_is_compared_with_the_file(bench: CodeBench) -> None:
         before = await seen_fresh(ann)
         await daemon.requests.overlay("ann", path, KERNEL.replace("Tile = 1", "Tile = 3"))
         assert (await seen_fresh(ann, before.artifact_key)).changes[0] == "VGPR 194 → 200"
-        units = await daemon.snapshots.units(None, ["k/one"])
+        units = await daemon.snapshots.units(MAIN, ["k/one"])
         assert units[0].figures == before
         await daemon.forget("ann")
 
 
 async def baseline(daemon: Daemon, bench: Bench) -> None:
     """A baseline of what `one` has compiled to, by a timing that was never taken."""
-    (unit,) = await daemon.snapshots.units(None, ["k/one"])
+    (unit,) = await daemon.snapshots.units(MAIN, ["k/one"])
     assert unit.figures is not None
     history = History(bench.history)
     history.open()
@@ -186,7 +187,7 @@ async def test_and_with_the_baseline(bench: CodeBench) -> None:
         tile(bench, 4)
         third = await seen_fresh(seen, second.artifact_key)
         assert (third.changes[0], third.baseline_changes[0]) == ("VGPR 200 → 210", "VGPR 194 → 210")
-        found = await daemon.analysis(None, ONE)
+        found = await daemon.analysis(MAIN, ONE)
         assert found.baseline is not None
         assert found.previous is not None
         vgprs = [one.kernels[0].resources.vgprs for one in (found.baseline, found.previous, found.report)]
@@ -195,7 +196,7 @@ async def test_and_with_the_baseline(bench: CodeBench) -> None:
         await daemon.benchmarks.remove_baseline("first")
         await seen.until(lambda s: figures(s).baseline_changes == ())
         assert bench.looks == looks
-        assert (await daemon.analysis(None, ONE)).baseline is None
+        assert (await daemon.analysis(MAIN, ONE)).baseline is None
 
 
 async def test_an_evicted_artifact_is_not_compared_with(bench: CodeBench) -> None:
@@ -225,14 +226,14 @@ async def test_a_tool_that_is_killed_fails_no_build_and_is_asked_again(bench: Co
     bench.will("killed", now=False)
     async with bench.open() as daemon:
         await build(daemon, "k/one")
-        assert (await daemon.analysis(None, ONE)).report.notes == ()
+        assert (await daemon.analysis(MAIN, ONE)).report.notes == ()
     assert list(bench.store.glob("artifacts/*/*/*/report.json"))
 
 
 async def test_an_edit_ends_the_tools(bench: CodeBench) -> None:
     bench.will("hanging")
     async with bench.open() as daemon, following(daemon) as seen:
-        async with daemon.builds.build(None, ["k/one"], force=False, check_only=False):
+        async with daemon.builds.build(MAIN, ["k/one"], force=False, check_only=False):
             await bench.started(1)
             await seen.until(lambda s: s.units["one"].phase == "done")
             bench.will("hanging", now=False)
@@ -247,7 +248,7 @@ async def test_a_code_object_that_cannot_be_read(bench: CodeBench) -> None:
         line = (await build(daemon, "k/one"))["one"]
         assert line.unit is not None
         assert (line.unit.outcome, line.unit.figures, line.diagnostics) == ("built", None, ())
-        found = await daemon.analysis(None, ONE)
+        found = await daemon.analysis(MAIN, ONE)
         assert found.report.kernels == ()
         assert found.report.notes
     assert bench.looks == 0
@@ -255,9 +256,9 @@ async def test_a_code_object_that_cannot_be_read(bench: CodeBench) -> None:
 
 async def test_a_unit_that_is_not_built_has_none(bench: CodeBench) -> None:
     async with bench.open() as daemon:
-        assert (await daemon.snapshots.units(None, None))[0].figures is None
+        assert (await daemon.snapshots.units(MAIN, None))[0].figures is None
         with pytest.raises(CkwatchError, match="cannot be inspected") as raised:
-            await daemon.analysis(None, ONE)
+            await daemon.analysis(MAIN, ONE)
         assert raised.value.hint == "build it first"
 
 
@@ -266,7 +267,7 @@ async def test_a_unit_that_does_not_compile_is_not_to_be_built_first(bench: Code
     async with bench.open() as daemon:
         await build(daemon, "k/one")
         with pytest.raises(CkwatchError, match="cannot be inspected: BROKEN is no type") as raised:
-            await daemon.analysis(None, ONE)
+            await daemon.analysis(MAIN, ONE)
         assert raised.value.hint == f"`ckwatch explain {ONE}` shows its errors"
 
 

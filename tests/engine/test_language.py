@@ -12,6 +12,7 @@ from blockbuster import blockbuster_ctx
 
 from benches.daemon_bench import KERNEL, Bench, build
 from benches.gemm_bench import GEMM, gemm_bench
+from ckwatch.core.events import MAIN
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.language import TemplateDetail
@@ -59,7 +60,7 @@ async def known(daemon: Daemon) -> None:
 async def test_what_a_template_asks_for(daemon: tuple[Bench, Daemon]) -> None:
     bench, engine = daemon
     with blockbuster_ctx("ckwatch.engine.queries.language"):
-        found = await engine.language.template(None, "k.hip.j2", None)
+        found = await engine.language.template(MAIN, "k.hip.j2", None)
     templates = bench.root / "templates"
     assert found.path == str(templates / "k.hip.j2")
     assert found.files == {
@@ -75,14 +76,14 @@ async def test_what_a_template_asks_for(daemon: tuple[Bench, Daemon]) -> None:
     assert (by_name["Tile"].doc, by_name["Tile"].default) == ("how many", None)
     assert by_name["Optional"].default is not None
     assert found.units == ("k/one@gfx942", "k/two@gfx942")
-    assert await engine.language.template(None, None, found.path) == found
-    deep = await engine.language.template(None, None, found.files["more/deep.j2"])
+    assert await engine.language.template(MAIN, None, found.path) == found
+    deep = await engine.language.template(MAIN, None, found.files["more/deep.j2"])
     assert (deep.name, [one.name for one in deep.parameters], deep.units) == ("more/deep.j2", ["Tile", "Deeper"], ())
 
 
 async def test_templates_by_name(daemon: tuple[Bench, Daemon]) -> None:
     bench, engine = daemon
-    names = {one.name: one.path for one in await engine.language.templates(None)}
+    names = {one.name: one.path for one in await engine.language.templates(MAIN)}
     assert next(iter(names)) == "k.hip.j2"
     assert names["k.hip.j2"] == str(bench.root / "templates/k.hip.j2")
     assert "ck/gemm_universal.hip.j2" in names
@@ -97,7 +98,7 @@ async def test_unsaved_text_counts_and_may_be_anything(daemon: tuple[Bench, Daem
     await known(engine)
     found = await engine.language.template("editor", "k.hip.j2", None)
     assert [one.name for one in found.parameters] == (["Tile", "New"] if "New" in text else [])
-    assert len((await engine.language.template(None, "k.hip.j2", None)).parameters) == 8
+    assert len((await engine.language.template(MAIN, "k.hip.j2", None)).parameters) == 8
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ async def test_unsaved_text_counts_and_may_be_anything(daemon: tuple[Bench, Daem
 )
 async def test_templates_that_are_not_there(daemon: tuple[Bench, Daemon], name: str | None, path: str | None) -> None:
     with pytest.raises(CkwatchError, match=r"no template|no template folder"):
-        await daemon[1].language.template(None, name, path)
+        await daemon[1].language.template(MAIN, name, path)
 
 
 async def test_readers_are_observed(tmp_path: Path) -> None:
@@ -115,17 +116,17 @@ async def test_readers_are_observed(tmp_path: Path) -> None:
     async with bench.open() as daemon:
         await build(daemon)
         ids = ["k/one@gfx942", "k/two@gfx942"]
-        assert await daemon.language.readers(None, str(bench.root / "templates/macros.j2")) == ids
+        assert await daemon.language.readers(MAIN, str(bench.root / "templates/macros.j2")) == ids
         assert await daemon.language.readers("editor", str(bench.root / "k.kernel.toml")) == ids
-        assert await daemon.language.readers(None, str(bench.header)) == [*ids, "o/one@gfx942", "o/two@gfx942"]
-        assert await daemon.language.readers(None, "/no/such") == []
+        assert await daemon.language.readers(MAIN, str(bench.header)) == [*ids, "o/one@gfx942", "o/two@gfx942"]
+        assert await daemon.language.readers(MAIN, "/no/such") == []
         many = [str(bench.root / "templates/macros.j2"), "/no/such", str(bench.root / "o.kernel.toml")]
-        assert await daemon.language.readers_of(None, many) == [ids, [], ["o/one@gfx942", "o/two@gfx942"]]
+        assert await daemon.language.readers_of(MAIN, many) == [ids, [], ["o/one@gfx942", "o/two@gfx942"]]
 
 
 async def test_the_gemm_template_has_its_parameters_with_their_rules(gemm: Bench) -> None:
     async with gemm.open() as daemon:
-        found = await daemon.language.template(None, "ck/gemm_universal.hip.j2", None)
+        found = await daemon.language.template(MAIN, "ck/gemm_universal.hip.j2", None)
         vocabulary = await daemon.language.vocabulary()
     assert_is_gemm(found)
     assert {"gemm_f16", "gemm_f16_split_k"} == {unit.partition("/")[0] for unit in found.units}
@@ -171,7 +172,7 @@ async def test_values_that_the_rules_accept_come_first(gemm: Bench) -> None:
 
 async def test_values_with_other_parameters(gemm: Bench) -> None:
     async with gemm.open() as daemon:
-        detail = await daemon.units.unit(None, GEMM_UNIT)
+        detail = await daemon.units.unit(MAIN, GEMM_UNIT)
         given = detail.parameters | {"BlkGemmPipelineVer": "v1"}
         found = await values(daemon, "BlkGemmPipeSched", parameters=given)
         assert found == {"accepted": ["Intrawave", "Interwave"], "refused": []}
@@ -181,7 +182,7 @@ async def test_values_with_other_parameters(gemm: Bench) -> None:
         assert found == {"accepted": ["Intrawave"], "refused": ["Interwave"]}
         # the template says itself what cannot be
         without.pop("MPerBlock")
-        (one,) = await daemon.language.values(None, GEMM_UNIT, "BlkGemmPipeSched", ["Intrawave"], without)
+        (one,) = await daemon.language.values(MAIN, GEMM_UNIT, "BlkGemmPipeSched", ["Intrawave"], without)
         assert not one.accepted
         assert "MPerBlock" in one.why_not
 
@@ -204,14 +205,14 @@ async def test_values_in_a_clients_view(gemm: Bench) -> None:
 async def test_units_that_are_not_there(gemm: Bench) -> None:
     async with gemm.open() as daemon:
         with pytest.raises(UnknownUnitError):
-            await daemon.language.values(None, "gemm_f16/none@gfx942", "MPerBlock")
+            await daemon.language.values(MAIN, "gemm_f16/none@gfx942", "MPerBlock")
 
 
 async def test_a_template_without_rules_accepts_what_renders(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.write("templates/macros.j2", "{{ (10 / (Tile - 4)) | int }}")
     async with bench.open() as daemon:
-        good, bad = await daemon.language.values(None, "k/one@gfx942", "Tile", [4, 8])
+        good, bad = await daemon.language.values(MAIN, "k/one@gfx942", "Tile", [4, 8])
         assert (good.value, bad.value) == (8, 4)
         assert "zero" in bad.why_not
         assert os.fspath(bench.root)

@@ -13,6 +13,7 @@ import pytest
 from benches.daemon_bench import SECONDS, TEMPLATE
 from benches.isa_bench import CODE, FIRST, INSTRUCTIONS, SYMBOL, UNIT, IsaBench, disassembly
 from ckwatch.compile.store.entries import META, StoredFile, artifact_to_json, read_entry
+from ckwatch.core.events import MAIN
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.queries.listings import CANCELLED, DOES_NOT_COMPILE, NOT_YET, STALE
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
@@ -33,12 +34,12 @@ async def daemon(bench: IsaBench) -> AsyncIterator[Daemon]:
 
 
 async def built(daemon: Daemon) -> None:
-    async with daemon.builds.build(None, [UNIT], force=False, check_only=False) as lines:
+    async with daemon.builds.build(MAIN, [UNIT], force=False, check_only=False) as lines:
         assert [line.event async for line in lines][-1] == "done"
 
 
 async def isa(daemon: Daemon, symbol: str | None = None, *, lines: bool = True) -> Isa:
-    return await daemon.isa(None, UNIT, symbol, lines=lines)
+    return await daemon.isa(MAIN, UNIT, symbol, lines=lines)
 
 
 def mapped(found: Isa) -> dict[str, tuple[int | None, str, int | None]]:
@@ -77,7 +78,7 @@ async def test_lines_from_a_second_compile(daemon: Daemon, bench: IsaBench) -> N
 
 
 async def test_lines_that_stand_beside_the_artifact(daemon: Daemon, bench: IsaBench) -> None:
-    artifact = await daemon.units.artifact(None, UNIT)
+    artifact = await daemon.units.artifact(MAIN, UNIT)
     assert artifact is not None
     folder = Path(artifact.products["code-object"]).parent
     entry, name = read_entry(folder), "kernel.lined.hsaco"
@@ -132,12 +133,12 @@ async def test_a_kernel_that_is_not_there(daemon: Daemon) -> None:
     assert raised.value.hint is not None
     assert raised.value.hint.startswith("it has gemm_universal<")
     with pytest.raises(UnknownUnitError):
-        await daemon.isa(None, "k/on@gfx942", None, lines=True)
+        await daemon.isa(MAIN, "k/on@gfx942", None, lines=True)
 
 
 async def test_a_unit_that_was_not_built(daemon: Daemon) -> None:
     with pytest.raises(CkwatchError, match="cannot be inspected"):
-        await daemon.isa(None, "k/two@gfx942", None, lines=True)
+        await daemon.isa(MAIN, "k/two@gfx942", None, lines=True)
 
 
 async def test_other_code_has_no_lines(daemon: Daemon, bench: IsaBench) -> None:
@@ -197,7 +198,7 @@ async def test_cancelled_by_another_client(daemon: Daemon, bench: IsaBench) -> N
 
         tasks.start_soon(ask)
         await bench.started(1)
-        assert await daemon.builds.cancel(None, None) == [UNIT]
+        assert await daemon.builds.cancel(MAIN, None) == [UNIT]
     assert bench.alive == []
     assert (found[0].has_lines, found[0].notes) == (False, (CANCELLED,))
     bench.will("slow", now=False)

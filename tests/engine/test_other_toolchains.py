@@ -41,7 +41,7 @@ async def build_with(daemon: Daemon, *toolchains: str, check: bool = False, forc
     """The units' lines in order."""
     with anyio.fail_after(PATIENCE_S):
         async with daemon.toolchain_builds.build(
-            None, None, force=force, check_only=check, toolchains=toolchains
+            MAIN, None, force=force, check_only=check, toolchains=toolchains
         ) as lines:
             found = [line async for line in lines if line.event == "unit"]
     return sorted(found, key=lambda line: line.id or "")
@@ -106,7 +106,7 @@ async def test_a_toolchain_that_is_not_there_is_an_error_at_its_place(bench: Ben
     text = (bench.root / "ckwatch.toml").read_text()
     path = bench.write("ckwatch.toml", text.replace('["../old"]', '["../old", "../gone", "../old"]'))
     async with bench.open() as daemon:
-        found = (await daemon.statuses.workspace(None)).diagnostics
+        found = (await daemon.statuses.workspace(MAIN)).diagnostics
         assert [(one.code, one.span.path, one.span.start.column) for one in found] == [
             ("workspace/missing-toolchain", path, text.splitlines()[-1].index("[") + 1 + len('"../old", ')),
             ("workspace/duplicate-value", path, text.splitlines()[-1].index("[") + 1 + len('"../old", "../gone", ')),
@@ -181,7 +181,7 @@ async def test_cancel_ends_checks(bench: Bench) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(build_with, daemon, "../old")
             await bench.started(1)
-            await daemon.builds.cancel(None, None)
+            await daemon.builds.cancel(MAIN, None)
             tasks.cancel_scope.cancel()
         with anyio.fail_after(PATIENCE_S):
             while bench.alive:  # noqa: ASYNC110  # the processes' own ends

@@ -24,6 +24,7 @@ from ckwatch.bench.report import (
     Samples,
 )
 from ckwatch.bench.worker_session import OnMessage
+from ckwatch.core.events import MAIN
 from ckwatch.engine import bootstrap
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.handlers import measure as handler
@@ -330,7 +331,7 @@ async def test_a_machine_that_is_the_only_one_and_fails_is_one_sentence(
         farm.there, farm.problem = (FAR,), ""
         await farm.runner.farm_changed()
         assert (await times(daemon, ONE))[ONE].place == "hip:0 on gpu-box"
-        assert (await daemon.units.unit(None, ONE)).diagnostics == ()
+        assert (await daemon.units.unit(MAIN, ONE)).diagnostics == ()
 
 
 async def test_each_device_has_its_worker_for_races(

@@ -11,7 +11,7 @@ import pytest
 
 from benches.daemon_bench import KERNEL, MACROS, Bench, build, following
 from ckwatch.bench.job import VerifyJob
-from ckwatch.core.events import AutoBuild
+from ckwatch.core.events import MAIN, AutoBuild
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.handlers.verify import VERIFICATIONS, EmulatorRun
 from ckwatch.model.emulated_archs import EMULATED_ARCHS
@@ -89,21 +89,21 @@ async def test_what_is_known_is_not_executed_again_by_the_next_daemon_either(ben
 async def test_what_is_known_is_told_without_executing_anything(bench: Bench) -> None:
     with_settings(bench, OFF)
     async with bench.open() as daemon:
-        told = await daemon.units.verification(None, "k/one@gfx942")
+        told = await daemon.units.verification(MAIN, "k/one@gfx942")
         assert (told.outcome, told.summary, told.verification) == ("not verified", "it was not built", None)
         await build(daemon, "k/one")
-        told = await daemon.units.verification(None, "k/one@gfx942")
+        told = await daemon.units.verification(MAIN, "k/one@gfx942")
         assert (told.outcome, told.summary) == ("not verified", "it was not verified yet")
         assert bench.emulator.runs == []
         lines = await verify(daemon, "k/one")
         (known,) = (line.result for line in lines if line.result is not None)
-        assert await daemon.units.verification(None, "k/one@gfx942") == known
+        assert await daemon.units.verification(MAIN, "k/one@gfx942") == known
     async with bench.open() as daemon:
         await build(daemon, "k/one")
-        assert await daemon.units.verification(None, "k/one@gfx942") == known
+        assert await daemon.units.verification(MAIN, "k/one@gfx942") == known
         bench.write("k.kernel.toml", gemm_kernel("k.hip.j2", {"one": {"Tile": 7}}))
         await build(daemon, "k/one")
-        assert (await daemon.units.verification(None, "k/one@gfx942")).summary == "it was not verified yet"
+        assert (await daemon.units.verification(MAIN, "k/one@gfx942")).summary == "it was not verified yet"
     assert len(bench.emulator.runs) == 1
 
 
@@ -362,7 +362,7 @@ async def test_cancel_ends_it_too(bench: Bench) -> None:
             async with daemon.verifications.verify(("k/one",)) as lines:
                 async for line in lines:
                     if line.event == "began":
-                        assert await daemon.builds.cancel(None, ["k/one"]) == ["k/one@gfx942"]
+                        assert await daemon.builds.cancel(MAIN, ["k/one"]) == ["k/one@gfx942"]
                     elif line.event == "unit":
                         assert line.text == "it was edited or cancelled meanwhile"
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import anyio
 
 from ckwatch.codeobject.report import CodeObjectReport
+from ckwatch.core.events import MAIN
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.figures import Figures
 from ckwatch.model.roofline import ProcessorRoof
@@ -324,7 +325,7 @@ class FakeEngine:
 
     async def answer(self, endpoint: AnyEndpoint, **given: Any) -> Any:
         """The answer in the table; the call is noted with the client first."""
-        client = [given.pop("client")] if endpoint.viewed else []
+        client = [given.pop("scope") or None] if endpoint.viewed else []
         values = list(given.values())
         if isinstance(given.get("request"), (OverlayRequest, FocusRequest, ViewRequest, EditorRequest)):
             values = [given["client"], *dict(given["request"]).values()]
@@ -332,9 +333,9 @@ class FakeEngine:
         found = ANSWERS[endpoint]
         return found(self, **given) if callable(found) else found
 
-    async def ask(self, question: Question[..., Answer], client: str | None = None, **given: Any) -> Answer:
+    async def ask(self, question: Question[..., Answer], scope: str = MAIN, **given: Any) -> Answer:
         """Return a test's answer."""
-        answer: Answer = await self.answer(question, client=client, **given)
+        answer: Answer = await self.answer(question, scope=scope, **given)
         return answer
 
     def present_status(self) -> Status:
@@ -349,8 +350,8 @@ class FakeEngine:
         self._ask("status")
         return self.present_status()
 
-    async def changes(self, client: str | None, after: int) -> list[Change]:
-        self._ask("changes", client, after)
+    async def changes(self, scope: str, after: int) -> list[Change]:
+        self._ask("changes", scope or None, after)
         if after > self.seq or after < self.oldest:
             return [Change(seq=self.seq, topic=Topic("reset"))]
         while True:
@@ -368,8 +369,8 @@ class FakeEngine:
                 self.waiting -= 1
                 self.moved()
 
-    async def time_trace(self, client: str | None, unit: str, path: str | None) -> TimeTrace:
-        self._ask("time_trace", client, _unit(self, unit).id, path)
+    async def time_trace(self, scope: str, unit: str, path: str | None) -> TimeTrace:
+        self._ask("time_trace", scope or None, _unit(self, unit).id, path)
         self.tracing += 1
         self.moved()
         try:
@@ -385,7 +386,7 @@ class FakeEngine:
     @asynccontextmanager
     async def build(
         self,
-        client: str | None,
+        scope: str,
         patterns: Sequence[str] | None,
         *,
         force: bool,
@@ -394,7 +395,7 @@ class FakeEngine:
         **more: bool,
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
         named = (name for name, given in more.items() if given)
-        self._ask("build", client, patterns, force, check_only, *named, *toolchains or ())
+        self._ask("build", scope or None, patterns, force, check_only, *named, *toolchains or ())
         for pattern in patterns or ():
             _unit(self, pattern)
         self.building += 1
@@ -417,16 +418,16 @@ class FakeEngine:
 
     @asynccontextmanager
     async def bench(
-        self, client: str | None, patterns: list[str] | None, **options: Any
+        self, scope: str, patterns: list[str] | None, **options: Any
     ) -> AsyncIterator[AsyncIterator[BenchLine]]:
-        self._ask("bench", client, patterns, *options.values())
+        self._ask("bench", scope or None, patterns, *options.values())
         async with self._followed(self.bench_lines, BenchLine(event="done")) as lines:
             yield lines
 
     @asynccontextmanager
     async def verify(
         self,
-        client: str | None,
+        scope: str,
         patterns: list[str] | None,
         shapes: list[str],
         *,
@@ -434,15 +435,15 @@ class FakeEngine:
         against: str | None,
         seed: int | None,
     ) -> AsyncIterator[AsyncIterator[VerifyLine]]:
-        self._ask("verify", client, patterns, *shapes, force, *(() if against is None else (against, seed)))
+        self._ask("verify", scope or None, patterns, *shapes, force, *(() if against is None else (against, seed)))
         async with self._followed(self.verify_lines, VerifyLine(event="done")) as lines:
             yield lines
 
     @asynccontextmanager
     async def upgrade(
-        self, client: str | None, patterns: list[str] | None, to: str, *, verify: bool
+        self, scope: str, patterns: list[str] | None, to: str, *, verify: bool
     ) -> AsyncIterator[AsyncIterator[UpgradeLine]]:
-        self._ask("upgrade", client, patterns, to, verify)
+        self._ask("upgrade", scope or None, patterns, to, verify)
         async with self._followed(self.upgrade_lines, UpgradeLine(event="done")) as lines:
             yield lines
 

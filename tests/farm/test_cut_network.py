@@ -13,6 +13,7 @@ import anyio
 import pytest
 
 from benches.daemon_bench import SECONDS, Bench, build
+from ckwatch.core.events import MAIN
 from ckwatch.farm.certificates import AUTHORITY, MEMBER, MEMBER_KEY, make_certificates
 from farm.test_daemon_with_farm import NAMES, slots, use, warned
 from farms.farm_bench import FarmBench
@@ -87,7 +88,7 @@ async def test_what_a_lost_worker_had_is_done_here(farm: FarmBench, network: Net
     async with farm.bench.open() as daemon:
         await slots(daemon, 2)
         farm.bench.will("slow")
-        async with daemon.builds.build(None, ("k/a", "k/b", "k/c"), force=False, check_only=False) as lines:
+        async with daemon.builds.build(MAIN, ("k/a", "k/b", "k/c"), force=False, check_only=False) as lines:
             await farm.bench.started(3)
             network.cut()
             farm.bench.will("slow", now=False)
@@ -98,5 +99,5 @@ async def test_what_a_lost_worker_had_is_done_here(farm: FarmBench, network: Net
         assert sorted(map(str, found)) == ["built", "built", "faulted"], "the one that was killed here, and those there"
         await warned(daemon, "compiles run on this machine")
         await build(daemon)
-        units = await daemon.snapshots.units(None, None)
+        units = await daemon.snapshots.units(MAIN, None)
         assert {unit.outcome for unit in units} == {"built"}

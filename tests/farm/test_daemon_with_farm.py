@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from benches.daemon_bench import SECONDS, TEMPLATE, Bench, build
+from ckwatch.core.events import MAIN
 from ckwatch.engine.answers import Daemon
 from farms import farm_bench
 from farms.farm_bench import FarmBench, kill
@@ -96,7 +97,7 @@ async def test_a_mistake_is_reported_at_its_place(farm: FarmBench) -> None:
         lines = await build(daemon)
         outcomes = {name: line.unit.outcome for name, line in lines.items() if line.unit}
         assert outcomes == {name: "failed" if name == "f" else "built" for name in NAMES}
-        (error,) = [one for one in (await daemon.units.unit(None, "k/f")).diagnostics if one.severity == "error"]
+        (error,) = [one for one in (await daemon.units.unit(MAIN, "k/f")).diagnostics if one.severity == "error"]
         assert error.message.startswith("BROKEN is no type")
         assert error.span.path.endswith("templates/k.hip.j2")
 
@@ -107,7 +108,7 @@ async def test_what_is_cancelled_ends_on_the_worker(farm: FarmBench) -> None:
     farm.bench.will("slow")
     async with farm.bench.open() as daemon:
         await slots(daemon, 8)
-        async with daemon.builds.build(None, None, force=False, check_only=False):
+        async with daemon.builds.build(MAIN, None, force=False, check_only=False):
             await farm.bench.started(len(NAMES))
         with anyio.fail_after(SECONDS):
             while farm.bench.alive:  # noqa: ASYNC110
@@ -120,7 +121,7 @@ async def test_compilers_end_when_their_daemon_is_gone(farm: FarmBench) -> None:
     farm.bench.will("slow")
     async with farm.bench.open() as daemon:
         await slots(daemon, 8)
-        async with daemon.builds.build(None, None, force=False, check_only=False):
+        async with daemon.builds.build(MAIN, None, force=False, check_only=False):
             await farm.bench.started(len(NAMES))
             assert farm.scheduler is not None
             kill(farm.scheduler)
@@ -136,7 +137,7 @@ async def test_a_worker_that_is_killed_loses_nothing(farm: FarmBench) -> None:
     farm.bench.will("slow")
     async with farm.bench.open() as daemon:
         await slots(daemon, 4)
-        async with daemon.builds.build(None, None, force=False, check_only=False) as lines:
+        async with daemon.builds.build(MAIN, None, force=False, check_only=False) as lines:
             await farm.bench.started(5)
             kill(first)
             farm.bench.will("slow", now=False)

@@ -365,7 +365,12 @@ async def test_questions_about_cpp(served: Served, body: dict[str, Any]) -> None
     last = adapter(SlowAnswer[CppAnswer]).validate_json(answer.text.splitlines()[-1])
     assert last.result is not None
     assert last.result.result == HOVER
-    assert served.engine.of("ask_cpp") == [(CppRequest.model_validate(body),)]
+    assert served.engine.of("ask_cpp") == [
+        (
+            body.get("client"),
+            CppRequest.model_validate(body),
+        )
+    ]
 
 
 async def test_a_template_that_is_not_there(served: Served) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cases.tuning_spaces import record
 from ckwatch.model.errors import CkwatchError
 from ckwatch.tuning.dispatch import dispatch_set
 from ckwatch.tuning.results import EvaluatedPoint, EvaluationStatus, ShapeResult, TuningRecord
@@ -59,9 +60,7 @@ def record_of(tuned: TunedKernel, times: Mapping[int, Mapping[str, float]]) -> T
                 parameters=tuned.space.parameters(point) or {}, results=results,
             )
         )  # fmt: skip
-    return TuningRecord(
-        kernel="k", arch=tuned.arch, strategy="local", seed=0, shapes=tuple(SHAPES), points=tuple(points), space_size=4
-    )
+    return record(*points, shapes=tuple(SHAPES), arch=tuned.arch)
 
 
 def written(root: Path, tuned: TunedKernel, times: Mapping[int, Mapping[str, float]]) -> list[str]:

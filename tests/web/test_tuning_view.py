@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ import anyio
 import pytest
 
 from benches.timed_units import HOSTILE, feed_of, unit_row
-from cases.tuning_spaces import evaluated, record, tiles
+from cases.tuning_spaces import evaluated, record, run_of, tiles
 from ckwatch import CkwatchError
 from ckwatch.tuning.report import MOST_LINES
 from ckwatch.tuning.results import EvaluationStatus, TuningRecord, TuningRun
@@ -27,17 +28,6 @@ from ckwatch_web.views import tuning
 from ckwatch_web.views.tuning_run import MOST_POINTS, Texts, blocks_of, coordinates, importance, progress
 
 TEXTS = Texts(units={}, kernel_file=TextPlace("/w/k.kernel.toml", 0))
-
-
-def run_of(number: int = 1, **changes: Any) -> TuningRun:
-    """A run that has ended."""
-    fields: dict[str, Any] = {
-        "id": number, "kernel": "k", "arch": "gfx942", "device": "MI300X", "devices": ("hip:0", "hip:1"),
-        "problems": {"s": {"M": 64, "N": 32}}, "strategy": "local", "seed": 1, "budget_s": 600.0, "measurements": None,
-        "patience": 40, "racing": True, "jobs": None, "resumable": True, "began_at": 1e9, "last_active": 1e9 + 60,
-        "seconds": 60.0, "ended": "the budget is used up", "measured": 3, "points": 3,
-    }  # fmt: skip
-    return TuningRun(**(fields | changes))
 
 
 FOUND = record(
@@ -64,7 +54,7 @@ def facts(blocks: tuple[Block, ...], key: str) -> Mapping[str, str]:
 
 
 def test_all_that_was_evaluated_on_a_shape_is_a_row() -> None:
-    rows = table(blocks_of(run_of(), FOUND, "s", TEXTS), "points").rows
+    rows = table(blocks_of(FOUND, "s", TEXTS), "points").rows
     assert [(row["instance"], row["status"], row["median"], row["ratio"]) for row in rows] == [
         ("i1", "measured", 20.0, 2.0),
         ("i2", "measured", 10.0, 1.0),
@@ -72,11 +62,11 @@ def test_all_that_was_evaluated_on_a_shape_is_a_row() -> None:
     ]
     assert (rows[2]["reason"], rows[2]["parameter M"], rows[2]["parameter p"]) == ("no LDS: 70000", 64, "v3")
     assert "parameter same" not in rows[0]
-    assert [row["instance"] for row in table(blocks_of(run_of(), FOUND, "t", TEXTS), "points").rows] == ["i1", "i2"]
+    assert [row["instance"] for row in table(blocks_of(FOUND, "t", TEXTS), "points").rows] == ["i1", "i2"]
 
 
 def test_a_csv_has_parameters_and_places() -> None:
-    lines = csv_text(table(blocks_of(run_of(), FOUND, "s", TEXTS), "points")).splitlines()
+    lines = csv_text(table(blocks_of(FOUND, "s", TEXTS), "points")).splitlines()
     assert lines[0] == (
         'number,instance,to the best,"median, µs","from, µs","to, µs",status,M,p,reason,"after, s",device,place'
     )
@@ -86,15 +76,14 @@ def test_a_csv_has_parameters_and_places() -> None:
 def test_an_instance_of_the_workspace_is_its_unit() -> None:
     unit = unit_row("i2")
     texts = Texts(units={unit.id: unit}, kernel_file=TextPlace("/w/k.kernel.toml", 0))
-    first, second, *_ = table(blocks_of(run_of(), FOUND, "s", texts), "points").rows
+    first, second, *_ = table(blocks_of(FOUND, "s", texts), "points").rows
     assert (first[UNIT], first[PLACE]) == (None, "/w/k.kernel.toml:1:1")
     assert (second[UNIT], second[PLACE]) == (unit.id, unit.place.text)
 
 
 def test_the_best_of_each_shape_has_an_interval_and_a_confidence() -> None:
-    run = run_of(problems={"s": {"M": 64}, "t": {"M": 1}, "u": {}})
-    found = record(*FOUND.points, shapes=("s", "t", "u"))
-    first, second, third = table(blocks_of(run, found, "s", TEXTS), "best").rows
+    found = record(*FOUND.points, problems={"s": {"M": 64}, "t": {"M": 1}, "u": {}})
+    first, second, third = table(blocks_of(found, "s", TEXTS), "best").rows
     assert (first["instance"], first["median"], first["low"], first["high"]) == ("i2", 10.0, 9.9, 10.1)
     assert first["confidence"] == pytest.approx(100.0)
     assert (first["next"], first["next_us"], first["problem"]) == ("i1", 20.0, "M=64")
@@ -103,16 +92,16 @@ def test_the_best_of_each_shape_has_an_interval_and_a_confidence() -> None:
 
 
 def test_what_holds_for_the_whole_run_is_a_fact() -> None:
-    blocks = blocks_of(run_of(), FOUND, "s", TEXTS)
+    blocks = blocks_of(FOUND, "s", TEXTS)
     found = facts(blocks, "run")
-    assert found["evaluated"] == "3 instances of 100"
+    assert found["evaluated"] == "3 instances of 128"
     assert (found["failed"], found["budget"], found["device"]) == ("2", "10 min", "MI300X: hip:0, hip:1")
     assert "measurements at most" not in found
     assert facts(blocks, "constants") == {"same": "7"}
 
 
 def test_failures_and_what_was_left_out_have_reasons_and_examples() -> None:
-    blocks = blocks_of(run_of(), FOUND, "s", TEXTS)
+    blocks = blocks_of(FOUND, "s", TEXTS)
     assert [
         (row["status"], row["times"], row["reason"], row["instance"]) for row in table(blocks, "failures").rows
     ] == [
@@ -168,7 +157,7 @@ def test_parallel_coordinates_have_the_time_at_last() -> None:
     ],
 )
 def test_before_there_is_a_time_there_is_no_picture(found: TuningRecord) -> None:
-    blocks = blocks_of(run_of(), found, "s", TEXTS)
+    blocks = blocks_of(found, "s", TEXTS)
     assert not [block.key for block in blocks if isinstance(block, Plot)]
     assert table(blocks, "best").rows[0]["instance"] == "nothing was measured"
 
@@ -188,7 +177,7 @@ def test_thousands_of_instances_are_rows_and_some_are_drawn() -> None:
         for at in range(1, 5001)
     ]
     found = record(*points)
-    blocks = blocks_of(run_of(), found, "s", TEXTS)
+    blocks = blocks_of(found, "s", TEXTS)
     assert len(table(blocks, "points").rows) == 5000
     assert len(table(blocks, "points").columns) <= 22
     lines = plot(blocks, "parallel")
@@ -207,7 +196,7 @@ def test_a_name_is_text() -> None:
     ]
     failed = evaluated(3, {HOSTILE: HOSTILE}, {HOSTILE: EvaluationStatus.CRASHED}, reason=HOSTILE)
     run = run_of(kernel=HOSTILE, problems={HOSTILE: {"M": 1}}, error=HOSTILE, device=HOSTILE, ended="")
-    blocks = blocks_of(run, record(*points, failed, shapes=(HOSTILE,)), HOSTILE, TEXTS)
+    blocks = blocks_of(replace(record(*points, failed), run=run), HOSTILE, TEXTS)
     chosen = tuning.chosen_of({}, [run], [], {})
     head = (chosen.kernel, chosen.runs, *tuning.actions_of(chosen), tuning.state_of(chosen))
     text = page(Content(title=HOSTILE, blocks=(*head, *blocks)), "Tuning", menu=[], others=[], csv_of={})
@@ -225,7 +214,7 @@ def _keys(option: Any) -> list[str]:
 
 
 def test_options_are_json() -> None:
-    for block in blocks_of(run_of(), FOUND, "s", TEXTS):
+    for block in blocks_of(FOUND, "s", TEXTS):
         if isinstance(block, Plot):
             json.dumps(block.option, allow_nan=False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ckwatch.bench.imports.aiter_shapes import row_problem
-from ckwatch.bench.imports.records import ImportedRecord
+from ckwatch.bench.imports.records import ImportedTiming
 from ckwatch.prediction.predict import PredictionTarget, predict, target_of
 
 
@@ -13,7 +13,7 @@ class RowPredictions:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str, str, tuple[tuple[str, int], ...], int], float | None] = {}
 
-    def time_us(self, record: ImportedRecord, m: int) -> float | None:
+    def time_us(self, record: ImportedTiming, m: int) -> float | None:
         """Return the time of a row's kernel with another M; None where nothing predicts it."""
         sizes = {**record.sizes, "M": m}
         slices = int(record.runtime.get("kBatch", 1))
@@ -22,13 +22,13 @@ class RowPredictions:
             self._known[key] = self._predicted(record, m)
         return self._known[key]
 
-    def _predicted(self, record: ImportedRecord, m: int) -> float | None:
+    def _predicted(self, record: ImportedTiming, m: int) -> float | None:
         target = _target(record)
         found = None if target is None else row_problem(record, m, target.arch)
         return None if target is None or found is None else predict(None, *found, target).time_us
 
 
-def _target(record: ImportedRecord) -> PredictionTarget | None:
+def _target(record: ImportedTiming) -> PredictionTarget | None:
     """The part that a row was measured on, if it is one with a data sheet."""
     for arch in ("gfx942", "gfx950"):
         try:

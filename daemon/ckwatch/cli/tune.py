@@ -147,7 +147,7 @@ class _Tune:
     def finish(self) -> int:
         """Print what was found; the exit status."""
         run, record = self._run, self._run.record
-        found = {shape: record.best(shape) for shape in record.shapes}
+        found = {shape: record.best(shape) for shape in record.run.shapes}
         status = int(any(best is None for best in found.values()))
         chosen = run.dispatch_set()
         self._output.event(
@@ -172,7 +172,7 @@ class _Tune:
         fastest = best_shapes(run.tuned, record)
         if len(fastest) < sum(best is not None for best in found.values()):
             self._output.text(f"with the best kBatch: {', '.join(shape.name for shape, _ in fastest)}")
-        if chosen is not None and len(record.shapes) > 1:
+        if chosen is not None and len(record.run.shapes) > 1:
             least = "fewest" if chosen.is_smallest else "few"
             names = ", ".join(chosen.instances)
             text = f"the {least} instances within {chosen.tolerance:.0%} of the best on all shapes: {names}"
@@ -210,8 +210,16 @@ AITER_COLUMNS = (*_KEYS, *_FOUND, "tflops", "bw", "errRatio")
 
 def json_text(record: TuningRecord) -> str:
     """The whole record."""
-    best = {shape: found for shape in record.shapes if (found := record.best(shape)) is not None}
-    content = {"schema": 1, **asdict(record), "best": {shape: asdict(found) for shape, found in best.items()}}
+    best = {shape: found for shape in record.run.shapes if (found := record.best(shape)) is not None}
+    content = {
+        "schema": 1,
+        **asdict(record.run),
+        "shapes": record.run.shapes,
+        "space_size": record.coverage.size,
+        "points": list(map(asdict, record.points)),
+        "coverage": asdict(record.coverage),
+        "best": {shape: asdict(found) for shape, found in best.items()},
+    }
     return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
-from ckwatch.core.events import MAIN, AutoBuild, ViewOverrides
+from ckwatch.core.events import AutoBuild, ViewOverrides
 from ckwatch.engine.client_requests import ClientRequests
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.advice import AdviceQuery
@@ -145,13 +145,13 @@ class Daemon:
         options = ViewOverrides(tuple(request.archs), request.rules, request.header_warnings)
         await self.requests.view(client, options)
 
-    async def analysis(self, client: str | None, unit: str) -> Analysis:
+    async def analysis(self, scope: str, unit: str) -> Analysis:
         """The report of a unit's code object."""
-        return await self.analyses.analysis(await self.lookup.one(client or MAIN, unit))
+        return await self.analyses.analysis(await self.lookup.one(scope, unit))
 
-    async def isa(self, client: str | None, unit: str, kernel: str | None, *, lines: bool) -> Isa:
+    async def isa(self, scope: str, unit: str, kernel: str | None, *, lines: bool) -> Isa:
         """The listing of a unit's kernel."""
-        state = await self.lookup.one(client or MAIN, unit)
+        state = await self.lookup.one(scope, unit)
         listings = await to_thread.run_sync(self.make_listings)
         return await listings.listing(state, kernel, lines=lines)
 
@@ -159,9 +159,9 @@ class Daemon:
         """The daemon itself."""
         return await self.statuses.status()
 
-    async def changes(self, client: str | None, after: int) -> Sequence[Change]:
+    async def changes(self, scope: str, after: int) -> Sequence[Change]:
         """The next topics that changed after `after`."""
-        return await self.snapshots.changes(client, after)
+        return await self.snapshots.changes(scope, after)
 
     async def forget(self, client: str) -> None:
         """The client has gone."""

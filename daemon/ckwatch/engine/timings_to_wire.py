@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from ckwatch.bench.history.timings import TimingRecord
@@ -12,7 +12,7 @@ from ckwatch.bench.report import BenchmarkReport, DeviceReading, Samples, StopRe
 from ckwatch.bench.stats.summary import TimeSummary, median, summarize
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.roofline import bound
-from ckwatch.model.timings import Timing
+from ckwatch.model.timings import TimedArtifact, Timing
 from ckwatch.wire.benchmarks import TimingDetail
 
 READINGS = ("clock_mhz", "memory_clock_mhz", "power_w", "temperature_c")
@@ -69,25 +69,12 @@ def _wire_timings(record: TimingRecord, present_key: str | None) -> Iterator[tup
 def _unmeasured(record: TimingRecord, fresh: bool) -> Timing:
     device = record.device
     return Timing(
-        id=record.id,
-        unit=record.unit,
-        kernel=record.kernel,
-        instance=record.instance,
-        arch=record.arch,
-        shape=record.shape,
+        **{one.name: getattr(record, one.name) for one in fields(TimedArtifact)},
         cache="",
         device="" if device is None else device.name,
         device_description="" if device is None else device.description,
         pci=None if device is None else device.pci,
         machine="" if device is None else device.machine,
-        sizes=dict(record.sizes),
-        runtime=dict(record.runtime),
-        parameters=dict(record.parameters),
-        artifact_key=record.artifact_key,
-        benchmark_key=record.benchmark_key,
-        toolchain=record.toolchain,
-        commit=record.commit,
-        taken_at=record.taken_at,
         standing="fresh" if fresh else "stale",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -29,10 +30,35 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """One artifact on one shape, device and cache state; the samples are summed up.
+class TimedArtifact:
+    """What was measured: the artifact of a unit, `KERNEL/INSTANCE@ARCH`, on one shape.
 
-    `id` is the number of its measurement in the history (`timing` has the samples). `minimum_us` to `q3_us` is the
+    `id` is the number of the measurement in the history, 0 before it is there. `sizes` and `runtime` are what the
+    shape's name stood for then. `benchmark_key` is the same wherever the same was measured in the same way: artifact,
+    problem, device, settings. `commit` is the workspace's, as `commit_of` gives it. `taken_at`: Unix seconds.
+    """
+
+    id: int = 0
+    unit: str
+    kernel: str
+    instance: str
+    arch: str
+    shape: str
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    runtime: Mapping[str, int | float] = field(default_factory=dict)
+    parameters: Mapping[str, ParameterValue] = field(default_factory=dict)
+    artifact_key: str = ""
+    benchmark_key: str = ""
+    toolchain: str = ""
+    commit: str | None = None
+    taken_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing(TimedArtifact):
+    """One artifact on one shape, device and cache state; the samples, which `timing` has, are summed up.
+
+    `minimum_us` to `q3_us` is the
     interval that comparisons use, `relative_error` the standard error of the median. `converged`: it did not end for
     want of time or samples. `given_up`: it was certainly slower than what it competed with. `bound_us` is the
     roofline's time at the specified clock; `bound_percent` and `observed_percent` are the parts of the roofline that
@@ -45,19 +71,10 @@ class Timing:
     the host that has the device, where that is not the one of the daemon's worker.
     """
 
-    id: int
-    unit: str
-    kernel: str
-    instance: str
-    arch: str
-    shape: str
     cache: CacheName | Literal[""]
     device: str
     device_description: str
     pci: str | None = None
-    sizes: dict[str, int] = field(default_factory=dict)
-    runtime: dict[str, float] = field(default_factory=dict)
-    parameters: dict[str, ParameterValue] = field(default_factory=dict)
     median_us: float = 0.0
     minimum_us: float = 0.0
     q1_us: float = 0.0
@@ -75,11 +92,6 @@ class Timing:
     clock_mhz: float | None = None
     temperature_c: float | None = None
     verified: bool = False
-    artifact_key: str = ""
-    benchmark_key: str = ""
-    toolchain: str = ""
-    commit: str | None = None
-    taken_at: float = 0.0
     failure: str | None = None
     message: str = ""
     standing: Standing = "fresh"

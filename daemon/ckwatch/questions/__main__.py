@@ -25,7 +25,7 @@ def page() -> Iterator[str]:
     yield HEAD
     for one in sorted(ENDPOINTS, key=lambda one: (one.path, one.method)):
         path = re.sub(r"{(\w+)}", lambda found: found[1].upper(), one.path)
-        yield f"| `{one.method} {path}` | {', '.join(_parameters(one))} | {_summary(one)} |"
+        yield f"| `{one.method} {path}` | {', '.join(dict.fromkeys(_parameters(one)))} | {_summary(one)} |"
 
 
 def _parameters(endpoint: AnyEndpoint) -> Iterator[str]:

@@ -38,7 +38,7 @@ class ClientQuestions:
     def readers_of(self, paths: Paths) -> list[list[str]]:
         """The units that read each of several files."""
 
-    @post("/cpp", slow=True, operation="ask_cpp")
+    @post("/cpp", viewed=True, slow=True, operation="ask_cpp")
     def ask_cpp(self, request: CppRequest) -> CppAnswer:
         """Ask clangd about C++ at a place. Closing the connection gives the question up."""
 

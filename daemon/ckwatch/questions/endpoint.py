@@ -214,7 +214,8 @@ class Endpoint(Generic[P, Awaited, Waited]):
         return update_wrapper(method, MethodType(self._stub, instance))
 
     def answered_by(self, function: Callable[..., Awaited]) -> tuple[AnyEndpoint, Callable[..., Any]]:
-        """A row in a table of answers. The function is given `client` where it is viewed, and each argument by name."""
+        """A row in a table of answers. The function is given `scope`, the view that is
+        asked of, where it is viewed, and each argument by name."""
         return self, function
 
     def type(self, annotation: str, types: builtins.type[_Types] = _Types) -> Any:

@@ -29,7 +29,7 @@ def answers(*rows: tuple[AnyEndpoint, Callable[..., Any]]) -> Answers:
     for endpoint, function in rows:
         given = {one.name: None for one in endpoint.arguments}
         if endpoint.viewed:
-            given["client"] = None
+            given["scope"] = None
         try:
             inspect.signature(function).bind(**given)
         except TypeError as error:

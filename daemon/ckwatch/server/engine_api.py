@@ -10,7 +10,7 @@ from ckwatch.wire.state import Change, Status
 
 
 class Engine(Protocol):
-    """A running daemon without its socket. `client` None means the workspace as it is on disk.
+    """A running daemon without its socket. `scope` is the view of a client, or `core.events.MAIN`.
 
     `answers` are functions for all endpoints but those that the server answers by itself. All are called on the event
     loop and raise CkwatchError for what a user did wrong (unknown unit: its subclass UnknownUnitError, which is
@@ -22,7 +22,7 @@ class Engine(Protocol):
 
     async def status(self) -> Status: ...
 
-    async def changes(self, client: str | None, after: int) -> Sequence[Change]:
+    async def changes(self, scope: str, after: int) -> Sequence[Change]:
         """The next topics that changed after `after`, in order; waits until there is one.
 
         Each comes once, with the state that it had then or a newer one; what changes later comes again. A lone `reset`

@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from ckwatch.core.events import MAIN
 from ckwatch.questions.clients import ClientQuestions
 from ckwatch.questions.endpoint import AnyEndpoint, UnitName
 from ckwatch.questions.table import ENDPOINTS, Answers
@@ -89,7 +90,7 @@ class Handlers:
 
     async def _respond(self, endpoint: AnyEndpoint, values: dict[str, Any], client: str | None) -> Response:
         if endpoint is ClientQuestions.events:
-            return streams.event_stream(self._engine, self._shared, **values)
+            return streams.event_stream(self._engine, self._shared, client=client, **values)
         ask = partial(self._own.get(endpoint) or self._engine.answers[endpoint], **values)
         if endpoint.action:
             return streams.line_stream(ask, endpoint.answer(event="heartbeat"), self._shared, client)
@@ -175,7 +176,8 @@ def _json(body: bytes) -> Any:
 
 
 def _values(endpoint: AnyEndpoint, received: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """The arguments of the function that answers, and the client that the request names."""
+    """The arguments of the function that answers, with the view that it is asked of, and the client that the request
+    names."""
     path, model = received["path"], received.get("body", received["query"])
     values: dict[str, Any] = {}
     for one in endpoint.arguments:
@@ -184,9 +186,10 @@ def _values(endpoint: AnyEndpoint, received: Mapping[str, Any]) -> tuple[dict[st
             values[one.name] = f"{path.kernel}/{path.instance}" if is_unit else getattr(path, one.name)
         else:
             values[one.name] = model if one.place == "whole" else getattr(model, one.sent_as)
+    client: str | None = values.get("client") or getattr(model, "client", None)
     if endpoint.viewed:
-        values["client"] = getattr(model, "client", None)
-    return values, values.get("client") or getattr(model, "client", None)
+        values["scope"] = client or MAIN
+    return values, client
 
 
 class RequestModels(NamedTuple):

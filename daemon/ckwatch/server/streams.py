@@ -187,9 +187,9 @@ class Stream(Response):
 
 
 def event_stream(
-    engine: Engine, shared: StreamContext, *, client: str | None, after: int | None, quiet: bool = False
+    engine: Engine, shared: StreamContext, *, client: str | None, scope: str, after: int | None, quiet: bool = False
 ) -> Stream:
-    """Changes for `client` (None: in the workspace as it is on disk) after the number `after`, None for now.
+    """Changes in the view `scope` for `client` after the number `after`, None for now.
 
     Without `after` the first line is a heartbeat with the present number. The stream ends after a `reset`, or when the
     client is removed. One that is `quiet` has heartbeats only.
@@ -214,7 +214,7 @@ def event_stream(
                 changes: Sequence[Change] = ()
                 with anyio.move_on_after(limits.heartbeat_s):
                     while not changes:  # the engine may wake for what is none of this client's business
-                        changes = await engine.changes(client, seen)
+                        changes = await engine.changes(scope, seen)
                 if changes:
                     seen, topic = changes[-1].seq, changes[-1].topic
                     await sender.write_each(pieces(changes))

@@ -203,19 +203,7 @@ class TuningJournal:
         refused = tuple(RefusedShare(**one) for one in covered.pop("refused"))
         gone = tuple(GoneValue(**(one | {"value": _value(one["value"])})) for one in covered.pop("gone"))
         coverage = SpaceCoverage(**covered, refused=refused, gone=gone)
-        return TuningRecord(
-            kernel=run.kernel,
-            arch=run.arch,
-            strategy=run.strategy,
-            seed=run.seed,
-            shapes=run.shapes,
-            points=tuple(points),
-            space_size=coverage.size,
-            budget_s=run.budget_s,
-            seconds=run.seconds,
-            ended=run.ended,
-            coverage=coverage,
-        )
+        return TuningRecord(run=run, points=tuple(points), coverage=coverage)
 
     def activity(self) -> dict[int, RunActivity]:
         """Return the changes of runs, by their numbers; nothing without a file, which this does not create."""

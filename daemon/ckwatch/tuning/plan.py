@@ -23,7 +23,6 @@ from ckwatch.tuning.results import (
     KnownResult,
     RunBest,
     ShapeResult,
-    TuningRecord,
     TuningRun,
 )
 from ckwatch.tuning.space import Point
@@ -345,22 +344,6 @@ class Plan:
                     other.offered.append(point)
         evaluated = self.evaluated.add(point, result, device, seconds)
         return TuningStep(evaluated, result, better, known, self.measured, seconds)
-
-    def record(self, seconds: float) -> TuningRecord:
-        """The results so far."""
-        return TuningRecord(
-            kernel=self._tuned.kernel.name,
-            arch=self._tuned.arch,
-            strategy=self._options.strategy,
-            seed=self._options.seed,
-            shapes=tuple(self._searches),
-            points=tuple(sorted(self.evaluated.points.values(), key=lambda point: point.order)),
-            space_size=self._tuned.space.size,
-            budget_s=self._options.budget_s,
-            seconds=seconds,
-            ended=self.ended,
-            coverage=self._tuned.coverage,
-        )
 
     def progress(self, begun: TuningRun, ended: str) -> TuningRun:
         """How far the run is, which was so when it was `begun`."""

@@ -43,7 +43,7 @@ p.note { color: var(--faint) }
 
 def html_report(record: TuningRecord) -> str:
     """The whole page. All that comes from the record is escaped."""
-    title = f"{record.kernel} on {record.arch}"
+    title = f"{record.run.kernel} on {record.run.arch}"
     parts = [
         f"<h1>Tuning {escape(title)}</h1>",
         _summary(record),
@@ -52,7 +52,7 @@ def html_report(record: TuningRecord) -> str:
         "<h2>Parameter importance</h2>",
         _importance(record),
     ]
-    for shape in record.shapes:
+    for shape in record.run.shapes:
         if record.best(shape) is None:
             continue
         parts += [f"<h2>{escape(shape)}</h2>", _progress(record, shape), _parallel(record, shape)]
@@ -79,22 +79,23 @@ def coverage_text(found: SpaceCoverage) -> str:
 
 
 def _summary(record: TuningRecord) -> str:
+    run = record.run
     devices = sorted({point.device for point in record.points if point.device})
     facts = [
-        f"{count(len(record.points), 'instance')} of {record.space_size:,} evaluated in {duration(record.seconds)}",
-        f"strategy {record.strategy}, seed {record.seed}",
+        f"{count(len(record.points), 'instance')} of {record.coverage.size:,} evaluated in {duration(run.seconds)}",
+        f"strategy {run.strategy}, seed {run.seed}",
     ]
-    if record.budget_s is not None:
-        facts.append(f"budget {duration(record.budget_s)}")
+    if run.budget_s is not None:
+        facts.append(f"budget {duration(run.budget_s)}")
     if devices:
         facts.append(", ".join(devices))
-    facts.append(f"ended: {record.ended}" if record.ended else "not finished")
+    facts.append(f"ended: {run.ended}" if run.ended else "not finished")
     return f"<p>{escape('; '.join(facts))}.</p>"
 
 
 def _best(record: TuningRecord) -> str:
     rows = []
-    for shape in record.shapes:
+    for shape in record.run.shapes:
         best = record.best(shape)
         if best is None:
             rows.append([shape, "nothing was measured", "", "", "", ""])
@@ -147,7 +148,7 @@ def _importance(record: TuningRecord) -> str:
 def _progress(record: TuningRecord, shape: str) -> str:
     steps = importance.best_so_far(record, shape)
     last_order = max(point.order for point in record.points)
-    last_seconds = max(record.seconds, *(point.seconds for point in record.points), 0.0)
+    last_seconds = max(record.run.seconds, *(point.seconds for point in record.points), 0.0)
     by_order = _steps([(step.order, step.median_us) for step in steps], 0, last_order)
     by_time = _steps([(step.seconds, step.median_us) for step in steps], 0, last_seconds)
     return _svg(
@@ -224,8 +225,6 @@ def _colour(slow: float) -> str:
 
 def _coverage(record: TuningRecord) -> str:
     found = record.coverage
-    if found is None:
-        return f"<p>{record.space_size:,} points.</p>"
     text = f"<p>{coverage_text(found)}</p>"
     if found.refused:
         rows = [[one.rule, f"{100 * one.share:.3g} %", one.example] for one in found.refused]

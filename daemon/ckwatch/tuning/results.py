@@ -140,19 +140,11 @@ class TuningRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningRecord:
-    """A whole tuning run, finished or not. `ended` says why it ended, empty while it runs."""
+    """All of a tuning run, finished or not: the evaluated points in order, and what of the space is refused."""
 
-    kernel: str
-    arch: str
-    strategy: str
-    seed: int
-    shapes: tuple[str, ...]
+    run: TuningRun
     points: tuple[EvaluatedPoint, ...]
-    space_size: int
-    budget_s: float | None = None
-    seconds: float = 0.0
-    ended: str = ""
-    coverage: SpaceCoverage | None = None
+    coverage: SpaceCoverage
 
     def timed(
         self, shape: str | None = None, statuses: Collection[EvaluationStatus] = TIMED
@@ -165,7 +157,7 @@ class TuningRecord:
 
     def times(self) -> dict[str, dict[str, float]]:
         """The measured medians in µs: shape → instance → time. What was dropped or failed is missing."""
-        found: dict[str, dict[str, float]] = {shape: {} for shape in self.shapes}
+        found: dict[str, dict[str, float]] = {shape: {} for shape in self.run.shapes}
         for median, point, result in self.timed(statuses=(EvaluationStatus.MEASURED,)):
             found.setdefault(result.shape, {})[point.instance] = median
         return found

@@ -169,15 +169,16 @@ class JournaledRun:
             await self._due.wait()
             self._due = anyio.Event()
             with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(self._journal.keep, self._progress(plan), plan.evaluated.unwritten())
+                await to_thread.run_sync(self._journal.keep, self.progress(plan), plan.evaluated.unwritten())
 
     async def leave(self, plan: Plan, ended: str, error: str) -> None:
         """Keep how the run has ended, or was interrupted."""
-        run, points = self._progress(plan, ended, error), plan.evaluated.unwritten()
+        run, points = self.progress(plan, ended, error), plan.evaluated.unwritten()
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(self._journal.leave, run, points, plan.evaluated.outdated() if ended else [])
 
-    def _progress(self, plan: Plan, ended: str = "", error: str = "") -> TuningRun:
+    def progress(self, plan: Plan, ended: str = "", error: str = "") -> TuningRun:
+        """How far the run is."""
         progress = plan.progress(self.run, ended)
         return replace(progress, last_active=time.time(), seconds=self.seconds, error=error)
 
@@ -315,7 +316,10 @@ class Tuning:
     @property
     def record(self) -> TuningRecord:
         """The results so far."""
-        return self._plan.record(self.seconds)
+        points = sorted(self._plan.evaluated.points.values(), key=lambda point: point.order)
+        return TuningRecord(
+            run=self._journaled.progress(self._plan, self.ended), points=tuple(points), coverage=self.tuned.coverage
+        )
 
     def best(self, shape: str) -> BestInstance | None:
         """The fastest instance on a shape so far."""

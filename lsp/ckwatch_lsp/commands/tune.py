@@ -74,7 +74,7 @@ class TuneCommand:
                 del self._running[path]
         if run is not None:
             self._session.start(self._tell, path, run)
-        best = {} if run is None else {shape: run.best(shape) for shape in run.record.shapes}
+        best = {} if run is None else {shape: run.best(shape) for shape in run.record.run.shapes}
         return {
             "kernel": kernel, "running": False, "cancelled": task.cancelled,
             "measured": 0 if run is None else run.measured,
@@ -138,7 +138,7 @@ def summary(run: Tuning) -> tuple[str, bool]:
     """`tuned gemm: square 301.4 µs with s_128_64; …`, and whether anything was found; a run that did not end says how
     far it got."""
     record = run.record
-    best = {shape: run.best(shape) for shape in record.shapes}
+    best = {shape: run.best(shape) for shape in record.run.shapes}
     words = [
         f"{shape} " + ("none" if one is None else f"{one.median_us:.4g} µs with {one.instance}")
         for shape, one in best.items()
@@ -146,9 +146,9 @@ def summary(run: Tuning) -> tuple[str, bool]:
     more = len(words) - SHAPES_SHOWN
     shown = "; ".join([*words[:SHAPES_SHOWN], *([f"and {count(more, 'more shape')}"] if more > 0 else [])])
     if run.ended:
-        text = f"tuned {record.kernel}: {shown}"
+        text = f"tuned {record.run.kernel}: {shown}"
     else:
-        text = f"tuning {record.kernel} was stopped after {count(run.measured, 'measurement')}: {shown}"
+        text = f"tuning {record.run.kernel} was stopped after {count(run.measured, 'measurement')}: {shown}"
     found = any(one is not None for one in best.values())
     return (text if found else f"{text}. {_why_none(run)}".rstrip()), found
 

@@ -8,7 +8,7 @@ import pytest
 
 from ckwatch.bench.imports.aiter_audit import KEPT, AuditedTable, TableAudit, cell_bounds, known_part
 from ckwatch.bench.imports.aiter_registry import Registry
-from ckwatch.bench.imports.records import ImportedRecord
+from ckwatch.bench.imports.records import ImportedTiming
 from ckwatch.cli.audit import AiterCheckout
 from ckwatch.cli.audited_predictions import RowPredictions
 from helpers.aiter_checkouts import ASSEMBLY, LARGE, SMALL, moe_kernel, write_checkout
@@ -258,7 +258,7 @@ def test_kernels_whose_names_say_more_than_their_lists(registry: Registry, kerne
 def test_a_kernel_of_a_neighbour_that_would_be_faster_by_prediction(registry: Registry) -> None:
     """LARGE takes as long for any M up to 128, SMALL in proportion to M."""
 
-    def predicted(record: ImportedRecord, m: int) -> float:
+    def predicted(record: ImportedTiming, m: int) -> float:
         return 20.0 if record.instance == LARGE else float(m)
 
     rows = [(64, LARGE, "9.0"), (128, SMALL, "30.0"), (256, LARGE, "31.0")]
@@ -276,7 +276,7 @@ def test_instances_of_tables_are_predicted(registry: Registry) -> None:
     seen: list[float | None] = []
     predictions = RowPredictions()
 
-    def predicted(record: ImportedRecord, m: int) -> float | None:
+    def predicted(record: ImportedTiming, m: int) -> float | None:
         seen.append(predictions.time_us(record, m))
         return seen[-1]
 

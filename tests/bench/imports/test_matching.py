@@ -9,7 +9,7 @@ import pytest
 
 from ckwatch.bench.imports.aiter import read_aiter
 from ckwatch.bench.imports.matching import InstanceIndex, is_about, is_for_arch, matched
-from ckwatch.bench.imports.records import ImportedRecord
+from ckwatch.bench.imports.records import ImportedTiming
 from ckwatch.model.kernels import Kernel, ParameterValue
 from helpers.imported_workspaces import NAME, TABLE, kernel_in, kernel_text
 from helpers.workspaces import gemm_kernel
@@ -17,9 +17,11 @@ from helpers.workspaces import gemm_kernel
 RECORDS = read_aiter(TABLE).records
 
 
-def found(kernel: Kernel, *records: ImportedRecord) -> list[tuple[str, float, tuple[str, ...]]]:
+def found(kernel: Kernel, *records: ImportedTiming) -> list[tuple[str, float, tuple[str, ...]]]:
     return [
-        (one.shape.name, one.record.time_us, one.instances) for one in matched(records, kernel, InstanceIndex(kernel))
+        (one.shape, one.time_us, one.instances)
+        for on_shapes in matched(records, kernel, InstanceIndex(kernel))
+        for one in on_shapes
     ]
 
 
@@ -57,7 +59,7 @@ def test_a_kernel_that_is_named(tmp_path: Path) -> None:
     }
     shapes = {"s": {"M": 64, "N": 32, "K": 16}, "t": {"M": 64, "N": 32, "K": 8}}
     kernel = kernel_in(tmp_path, gemm_kernel("t.hip.j2", instances, shapes=shapes))
-    record = ImportedRecord(kernel="", instance="", time_us=1.0, for_kernel="k")
+    record = ImportedTiming(kernel="", instance="", time_us=1.0, for_kernel="k")
     tile = replace(record, sizes={"x": 64, "y": 32}, parameters={"Tile": 16})
     assert found(kernel, tile) == [("s", 1.0, ("a", "b")), ("t", 1.0, ("a", "b"))]
     assert found(kernel, replace(tile, parameters={"Tile": 16, "Order": (0, 1), "kBatch": 2})) == [

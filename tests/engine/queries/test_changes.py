@@ -45,7 +45,7 @@ class World:
 class Follower:
     """Sees the topics of a world, by their numbers."""
 
-    def __init__(self, world: World, client: str | None = None) -> None:
+    def __init__(self, world: World, client: str = MAIN) -> None:
         self._world = world
         self._client = client
         self.at = world.start
@@ -168,10 +168,10 @@ async def test_whatever_happens_all_see_the_final_states(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311
     world = World(ChangePacing(topics_at_once=7, pause_s=0.0001, longest_pause_s=0.001))
     world.views.add("ann")
-    followers = {client: Follower(world, client) for client in ("ann", "ben", "eve", None)}
+    followers = {client: Follower(world, client) for client in ("ann", "ben", "eve", MAIN)}
     topics = [f"unit/{number}" for number in range(30)]
 
-    def final(client: str | None) -> dict[str, int]:
+    def final(client: str) -> dict[str, int]:
         found = {topic: number for (scope, topic), number in world.numbers.items() if scope == MAIN}
         return found | {topic: number for (scope, topic), number in world.numbers.items() if scope == client}
 

@@ -18,6 +18,7 @@ import pytest
 
 from benches.daemon_bench import KERNEL, Bench, following
 from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.core.events import MAIN
 from ckwatch.engine.answers import Daemon
 from ckwatch.headers.features import FEATURES
 from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
@@ -48,7 +49,7 @@ class CppBench(Bench):
         """A daemon, whose end is that of its clangds."""
         with anyio.fail_after(PATIENCE_S):
             async with self.open() as daemon:
-                while len(await daemon.language.readers(None, self.template)) < self.units:  # noqa: ASYNC110  # renders
+                while len(await daemon.language.readers(MAIN, self.template)) < self.units:  # noqa: ASYNC110  # renders
                     await anyio.sleep(0.01)
                 yield daemon
         assert self.clangd.alive == []
@@ -74,8 +75,12 @@ def request(question: str, path: str | None, line: int | None = None, column: in
     return CppRequest.model_validate({"question": question, "path": path, "start": start, **more})
 
 
+async def ask(daemon: Daemon, asked: CppRequest) -> CppAnswer:
+    return await daemon.cpp.ask(asked.client or MAIN, asked)
+
+
 async def hover(daemon: Daemon, path: str | None, line: int, column: int, **more: Any) -> CppAnswer:
-    return await daemon.cpp.ask(request("hover", path, line, column, **more))
+    return await ask(daemon, request("hover", path, line, column, **more))
 
 
 async def hover_of(daemon: Daemon, path: str, text: str, **more: Any) -> CppAnswer:
@@ -146,7 +151,7 @@ async def test_refusals_before_clangd_is_started(bench: CppBench) -> None:
         nowhere = await hover(daemon, bench.template, 3, 5)
         assert (nowhere.reason, nowhere.unit) == ("nothing in the rendered source comes from here", "k/one@gfx942")
         assert nowhere.digest == hashlib.sha256(TEXT.encode()).hexdigest()
-        typed = await daemon.cpp.ask(request("completion", bench.template, 0, 14))
+        typed = await ask(daemon, request("completion", bench.template, 0, 14))
         assert typed.reason == "`{{ Tile }}` at k.hip.j2:1:12 writes it"
         with pytest.raises(UnknownUnitError):
             await hover(daemon, bench.template, 0, 5, unit="k/none")
@@ -218,7 +223,7 @@ async def test_a_completion_does_not_wait_for_the_render(bench: CppBench, render
         rendering.clear()
         await daemon.requests.overlay("vim", bench.template, after)
         asked = request("completion", bench.template, 0, 9, client="vim")
-        while (await daemon.cpp.ask(asked)).digest != hashlib.sha256(after.encode()).hexdigest():
+        while (await ask(daemon, asked)).digest != hashlib.sha256(after.encode()).hexdigest():
             pass
         rendering.set()
         assert bench.texts[-1] == known.replace("width", "widths")
@@ -238,10 +243,10 @@ async def test_a_completion_is_answered_from_the_last_good_render(bench: CppBenc
         assert refused.reason.startswith("the template has errors: ")
         assert refused.digest == ""
         asked = request("completion", bench.template, 0, 7, client="vim")
-        answer = await daemon.cpp.ask(asked)
+        answer = await ask(daemon, asked)
         assert (answer.ready, answer.digest) == (True, hashlib.sha256(broken.encode()).hexdigest())
         assert bench.texts[-1] == known
-        beside = await daemon.cpp.ask(request("completion", bench.template, 3, 7, client="vim"))
+        beside = await ask(daemon, request("completion", bench.template, 3, 7, client="vim"))
         assert beside.reason == refused.reason
 
 
@@ -332,7 +337,7 @@ async def renamed(bench: CppBench, daemon: Daemon, *places: tuple[int, int, int]
     await hover(daemon, bench.template, 0, 5, **more)
     uri = bench.clangd.of("textDocument/didOpen")[0]["params"]["textDocument"]["uri"]
     bench.clangd.answers("textDocument/rename", {"changes": {uri: edits(*places)}})
-    return await daemon.cpp.ask(request("rename", bench.template, 0, 5, name="width", **more))
+    return await ask(daemon, request("rename", bench.template, 0, 5, name="width", **more))
 
 
 async def test_a_rename(bench: CppBench) -> None:

@@ -13,6 +13,7 @@ from benches.daemon_bench import build, following
 from benches.isa_bench import UNIT, IsaBench
 from ckwatch.bench.report import Devices
 from ckwatch.codeobject.tools import profilers
+from ckwatch.core.events import MAIN
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
@@ -91,7 +92,7 @@ async def test_a_unit_is_sampled_and_its_lines_are_the_templates(
 ) -> None:
     async with bench.open() as daemon:
         await opened(daemon, monkeypatch, MI300X)
-        found = await daemon.device_profiles.take(None, UNIT, "hip:0", SHAPE)
+        found = await daemon.device_profiles.take(MAIN, UNIT, "hip:0", SHAPE)
         assert (found.source, found.device) == ("rocprofv3, hip:0", "AMD Instinct MI300X")
         assert (found.method, found.total, found.shape_name) == ("PC sampling, stochastic", 2, SHAPE)
         template = str(bench.root / "templates/k.hip.j2")
@@ -99,11 +100,11 @@ async def test_a_unit_is_sampled_and_its_lines_are_the_templates(
         asked = json.loads((rocprofv3 / "asked.json").read_text())
         assert asked[1:3] == ["--pc-sampling-method", "stochastic"]
         assert asked[asked.index("--") + 1 :][:4] == [sys.executable, "-P", "-m", "ckwatch.bench.profiled_launch"]
-        kept = await daemon.profiles.profile(None, UNIT, None, lines=False)
+        kept = await daemon.profiles.profile(MAIN, UNIT, None, lines=False)
         assert kept.on_device == found
     async with bench.open() as daemon:
         await build(daemon, UNIT)
-        assert (await daemon.profiles.profile(None, UNIT, None, lines=False)).on_device == found
+        assert (await daemon.profiles.profile(MAIN, UNIT, None, lines=False)).on_device == found
 
 
 NOT_THERE = (
@@ -129,7 +130,7 @@ async def test_a_profiler_that_fails_says_why(
             (rocprofv3 / "problem").write_text(problem)
             (rocprofv3 / "result.json").write_text(result)
             with pytest.raises(CkwatchError, match=why):
-                await daemon.device_profiles.take(None, UNIT, "hip:0", SHAPE)
+                await daemon.device_profiles.take(MAIN, UNIT, "hip:0", SHAPE)
 
 
 async def test_what_is_missing_is_named(bench: IsaBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,15 +138,15 @@ async def test_what_is_missing_is_named(bench: IsaBench, tmp_path: Path, monkeyp
     monkeypatch.setenv("ROCM_PATH", str(tmp_path))
     async with bench.open() as daemon:
         with pytest.raises(CkwatchError, match="is not built"):
-            await daemon.device_profiles.take(None, UNIT, "hip:0", SHAPE)
+            await daemon.device_profiles.take(MAIN, UNIT, "hip:0", SHAPE)
         await opened(daemon, monkeypatch, MI300X)
         with pytest.raises(CkwatchError, match="there is no device hip:3; there are hip:0"):
-            await daemon.device_profiles.take(None, UNIT, "hip:3", SHAPE)
+            await daemon.device_profiles.take(MAIN, UNIT, "hip:3", SHAPE)
         with pytest.raises(CkwatchError, match=r"'k' is a \.hip template, for hip devices, not cuda:0"):
-            await daemon.device_profiles.take(None, UNIT, "cuda:0", SHAPE)
+            await daemon.device_profiles.take(MAIN, UNIT, "cuda:0", SHAPE)
         monkeypatch.setattr(profilers, "_USUAL", {"rocprofv3": (("ROCM_PATH",), ())})
         with pytest.raises(CkwatchError, match="rocprofv3 is not installed here") as missing:
-            await daemon.device_profiles.take(None, UNIT, "hip:0", SHAPE)
+            await daemon.device_profiles.take(MAIN, UNIT, "hip:0", SHAPE)
         assert "rocprofiler-sdk" in (missing.value.hint or "")
 
 
@@ -154,9 +155,9 @@ async def test_an_imported_profile_says_that_it_is_of_another_build(bench: IsaBe
     path.write_text(samples(("v_not_of_this_build v0", "/elsewhere/kernel.hip:3")))
     async with bench.open() as daemon, following(daemon) as seen:
         await build(daemon, UNIT)
-        found = await daemon.device_profiles.import_file(None, UNIT, str(path))
+        found = await daemon.device_profiles.import_file(MAIN, UNIT, str(path))
         assert found.other_build == "1 of 1 samples are of instructions that the present build lacks"
         assert [Path(line.path).name for line in found.lines] == ["k.hip.j2"]
         await seen.until(lambda now: now.units["one"].profiled_at == found.at)
         with pytest.raises(CkwatchError, match="cannot read"):
-            await daemon.device_profiles.import_file(None, UNIT, str(tmp_path / "none.json"))
+            await daemon.device_profiles.import_file(MAIN, UNIT, str(tmp_path / "none.json"))

@@ -11,6 +11,7 @@ from benches.daemon_bench import PLACEHOLDER, build
 from benches.gemm_bench import GEMM
 from benches.gemm_bench import PLACEHOLDER as GEMM_PLACEHOLDER
 from ckwatch.compile.toolchain.model import HeaderLibrary
+from ckwatch.core.events import MAIN
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.analysis import OccupancySteps
@@ -50,7 +51,7 @@ async def test_the_nearest_changes(bench: CodeBench) -> None:
         line = (await build(daemon, UNIT))[NAME]
         assert line.unit is not None
         assert line.unit.figures is not None
-        steps = await daemon.occupancy.steps(None, UNIT)
+        steps = await daemon.occupancy.steps(MAIN, UNIT)
         assert (steps.unit, steps.artifact_key) == (UNIT, line.unit.figures.artifact_key)
         assert line.unit.figures.next_step == "26 VGPR and 11,264 bytes of LDS fewer → 3 waves"
         assert (steps.waves, steps.workgroups) == (3, 3)
@@ -70,7 +71,7 @@ async def test_what_is_there_already_is_not_proposed(bench: CodeBench) -> None:
     )
     async with bench.open() as daemon:
         await build(daemon, UNIT)
-        steps = await daemon.occupancy.steps(None, UNIT)
+        steps = await daemon.occupancy.steps(MAIN, UNIT)
         assert steps.changes
         assert HALF_K not in shown(steps)
 
@@ -82,17 +83,17 @@ async def test_nothing_is_proposed_where_nothing_would_help(bench: CodeBench) ->
         assert line.unit is not None
         assert line.unit.figures is not None
         assert (line.unit.figures.occupancy, line.unit.figures.next_step) == (8, "")
-        steps = await daemon.occupancy.steps(None, UNIT)
+        steps = await daemon.occupancy.steps(MAIN, UNIT)
         assert (steps.waves, steps.workgroups, steps.changes) == (None, None, ())
 
 
-async def checked(daemon: Daemon, client: str | None = None) -> None:
+async def checked(daemon: Daemon, client: str = MAIN) -> None:
     async with daemon.builds.build(client, [UNIT], force=False, check_only=True) as lines:
         async for _ in lines:
             pass
 
 
-async def refused(daemon: Daemon, unit: str, client: str | None = None) -> str:
+async def refused(daemon: Daemon, unit: str, client: str = MAIN) -> str:
     with pytest.raises(CkwatchError) as error:
         await daemon.occupancy.steps(client, unit)
     return error.value.message
@@ -108,4 +109,4 @@ async def test_a_unit_that_is_not_built_as_it_is(bench: CodeBench) -> None:
         await checked(daemon, "editor")
         assert await refused(daemon, UNIT, "editor") == f"'{UNIT}' was not built since it changed"
         with pytest.raises(UnknownUnitError):
-            await daemon.occupancy.steps(None, "gemm_f16/none@gfx942")
+            await daemon.occupancy.steps(MAIN, "gemm_f16/none@gfx942")

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from benches.daemon_bench import Bench, build
+from ckwatch.core.events import MAIN
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import UnknownUnitError
 
 
 async def steps(daemon: Daemon, *patterns: str) -> dict[str, str]:
     """The step of each unit."""
-    return {one.unit.partition("/")[2]: one.step for one in await daemon.units.plan(None, patterns or None)}
+    return {one.unit.partition("/")[2]: one.step for one in await daemon.units.plan(MAIN, patterns or None)}
 
 
 async def test_the_steps_of_a_build(tmp_path: Path) -> None:
@@ -23,11 +24,11 @@ async def test_the_steps_of_a_build(tmp_path: Path) -> None:
         await build(daemon, "k/one")
         assert await steps(daemon) == {"one@gfx942": "nothing", "two@gfx942": "compile"}
         assert await steps(daemon, "k/two") == {"two@gfx942": "compile"}
-        (one,) = await daemon.units.plan(None, ["k/one"])
+        (one,) = await daemon.units.plan(MAIN, ["k/one"])
         assert one.why == "built: nothing to do"
         assert one.cause
         with pytest.raises(UnknownUnitError):
-            await daemon.units.plan(None, ["none"])
+            await daemon.units.plan(MAIN, ["none"])
 
 
 async def test_what_has_errors_is_refused(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from benches.daemon_bench import TEMPLATE, build, following
 from benches.isa_bench import FIRST, SYMBOL, UNIT, IsaBench
 from ckwatch.bench.worker_protocol import LaunchCounted
+from ckwatch.core.events import MAIN
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.handlers.verify import EmulatorRun
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
@@ -63,7 +64,7 @@ def bench(tmp_path: Path, emulator: CountingEmulator) -> IsaBench:
 
 
 async def profile(daemon: Daemon, against: str | None = None) -> UnitProfile:
-    return await daemon.profiles.profile(None, UNIT, None, lines=True, against=against)
+    return await daemon.profiles.profile(MAIN, UNIT, None, lines=True, against=against)
 
 
 def said(found: UnitProfile) -> tuple[str, list[tuple[str, int, tuple[str, ...]]]]:

@@ -11,6 +11,7 @@ import pytest
 from benches.daemon_bench import Follower, build, following
 from benches.timing_records import measured, record, report
 from ckwatch.bench.history.runs import History
+from ckwatch.core.events import MAIN
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.workspace.loading import load_workspace
@@ -46,7 +47,7 @@ async def compiling(bench: CodeBench, _daemon: Daemon, seen: Follower) -> None:
 async def cancelled(bench: CodeBench, daemon: Daemon, seen: Follower) -> None:
     """Checked, and not compiled since it changed."""
     await compiling(bench, daemon, seen)
-    await daemon.builds.cancel(None, None)
+    await daemon.builds.cancel(MAIN, None)
     await seen.until(lambda s: s.units["one"].phase == "idle")
 
 
@@ -87,10 +88,10 @@ async def test_no_figure_of_an_earlier_input_is_shown_as_the_present_ones(
         await edit(bench, daemon, seen)
         assert await standings(daemon) == {"stale"}
         written = ",".join(f"{name}={shape.sizes[name]}" for name in "MNK")
-        ranking = await daemon.analyses.predicted(None, "k", written, None, "")
-        assert ranking == await daemon.analyses.predicted(None, "k", None, None, ""), "the first shape"
+        ranking = await daemon.analyses.predicted(MAIN, "k", written, None, "")
+        assert ranking == await daemon.analyses.predicted(MAIN, "k", None, None, ""), "the first shape"
         with pytest.raises(UnknownUnitError, match="there is no kernel 'k/one'") as raised:
-            await daemon.analyses.predicted(None, "k/one", None, None, "")
+            await daemon.analyses.predicted(MAIN, "k/one", None, None, "")
         assert raised.value.hint == "did you mean 'k'?"
         assert ranking.shape == "size"
         (row,) = [row for row in ranking.rows if row.name == "one"]
@@ -99,16 +100,16 @@ async def test_no_figure_of_an_earlier_input_is_shown_as_the_present_ones(
         assert why in row.because
         assert (await daemon.analyses.calibration()).timed == 0
         if edit is not compiling:
-            state = (await daemon.snapshots.units(None, [ONE]))[0]
+            state = (await daemon.snapshots.units(MAIN, [ONE]))[0]
             assert (state.key is None) == (edit is not does_not_compile), "that of another input"
         with pytest.raises(CkwatchError, match=r"has changed since it was built|has not been built"):
-            await daemon.units.runner(None, ONE, str(tmp_path / "runner"))
-        await daemon.builds.cancel(None, None)
+            await daemon.units.runner(MAIN, ONE, str(tmp_path / "runner"))
+        await daemon.builds.cancel(MAIN, None)
 
 
 async def standings(daemon: Daemon) -> set[str]:
     """Return the unit's figures from each query that shows any."""
-    (unit,) = await daemon.snapshots.units(None, [ONE])
+    (unit,) = await daemon.snapshots.units(MAIN, [ONE])
     assert unit.figures is not None
     assert unit.timings
     found = {unit.figures.standing, *(timing.standing for timing in unit.timings)}
@@ -116,10 +117,10 @@ async def standings(daemon: Daemon) -> set[str]:
     found |= {row.timing.standing for row in await daemon.benchmarks.best("k", None) if row.timing is not None}
     fresh = []
     if unit.outcome != "failed" or unit.key is None:  # else the compiler's result has no code object
-        analysis = await daemon.analysis(None, ONE)
+        analysis = await daemon.analysis(MAIN, ONE)
         assert bool(analysis.shapes) is analysis.fresh, "predictions take the present parameters"
         fresh = [analysis.fresh]
-        artifact = await daemon.units.artifact(None, ONE)
+        artifact = await daemon.units.artifact(MAIN, ONE)
         assert artifact is not None
         fresh.append(artifact.fresh)
     return found | {"fresh" if one else "stale" for one in fresh}

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benches.daemon_bench import Bench
+from ckwatch.core.events import MAIN
 
 
 async def test_the_folders_of_headers_are_the_compilers(tmp_path: Path) -> None:
@@ -13,4 +14,4 @@ async def test_the_folders_of_headers_are_the_compilers(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.toolchain = replace(bench.toolchain, include_folders=(Path("/usr"), bench.header.parent))
     async with bench.open() as daemon:
-        assert (await daemon.statuses.workspace(None)).header_folders == (str(bench.header.parent),)
+        assert (await daemon.statuses.workspace(MAIN)).header_folders == (str(bench.header.parent),)

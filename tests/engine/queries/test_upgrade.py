@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from benches.daemon_bench import Bench, build, following
+from ckwatch.core.events import MAIN
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import ToolchainError, UnknownUnitError
 from ckwatch.model.verification import ProblemOutcome, Verification
@@ -38,7 +39,7 @@ async def upgrade(
     """The change of each unit by its instance, and all lines."""
     newer = str(bench.folder / "newer")
     with anyio.fail_after(PATIENCE_S):
-        async with daemon.upgrades.upgrade(None, patterns or None, newer, verify=verify) as received:
+        async with daemon.upgrades.upgrade(MAIN, patterns or None, newer, verify=verify) as received:
             lines = [line async for line in received]
     changes = [line.change for line in lines if line.change is not None]
     return {one.unit.partition("/")[2].partition("@")[0]: one for one in changes}, lines
@@ -90,7 +91,7 @@ async def test_a_wrong_result_is_a_verdict(bench: Bench) -> None:
 async def test_leaving_it_ends_its_compilers(bench: Bench) -> None:
     bench.will("slow")
     async with bench.open() as daemon:
-        async with daemon.upgrades.upgrade(None, None, str(bench.folder / "newer"), verify=False) as lines:
+        async with daemon.upgrades.upgrade(MAIN, None, str(bench.folder / "newer"), verify=False) as lines:
             assert (await anext(aiter(lines))).event == "start"
             await bench.started(2)
         assert bench.alive == []
@@ -99,9 +100,9 @@ async def test_leaving_it_ends_its_compilers(bench: Bench) -> None:
 async def test_somebody_cancels_a_unit(bench: Bench) -> None:
     bench.will("slow")
     async with bench.open() as daemon:
-        async with daemon.upgrades.upgrade(None, ["k/one"], str(bench.folder / "newer"), verify=False) as lines:
+        async with daemon.upgrades.upgrade(MAIN, ["k/one"], str(bench.folder / "newer"), verify=False) as lines:
             await bench.started(1)
-            assert await daemon.builds.cancel(None, None) == ["k/one@gfx942"]
+            assert await daemon.builds.cancel(MAIN, None) == ["k/one@gfx942"]
             with anyio.fail_after(PATIENCE_S):
                 (change,) = [line.change async for line in lines if line.change is not None]
         assert (change.verdict, change.reasons) == ("unknown", ("it was cancelled", "it was cancelled"))
@@ -113,5 +114,5 @@ async def test_somebody_cancels_a_unit(bench: Bench) -> None:
 async def test_what_cannot_be_compared_is_an_error(bench: Bench, pattern: str, to: str, error: type[Exception]) -> None:
     async with bench.open() as daemon:
         with pytest.raises(error):
-            async with daemon.upgrades.upgrade(None, [pattern], str(bench.folder / to), verify=False):
+            async with daemon.upgrades.upgrade(MAIN, [pattern], str(bench.folder / to), verify=False):
                 pass

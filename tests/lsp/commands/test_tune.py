@@ -12,6 +12,7 @@ import anyio
 import pytest
 from lsprotocol import types
 
+from cases.tuning_spaces import record
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
 from ckwatch.tuning.dispatch import DispatchSet, dispatch_set
@@ -54,10 +55,7 @@ class MadeUpTuning:
 
     @property
     def record(self) -> TuningRecord:
-        return TuningRecord(
-            kernel="k", arch="gfx942", strategy="local", seed=0, shapes=self._shapes, points=tuple(self.points),
-            space_size=100,
-        )  # fmt: skip
+        return record(*self.points, shapes=self._shapes)
 
     def best(self, shape: str) -> BestInstance | None:
         return self.record.best(shape)

@@ -148,7 +148,7 @@ async def show(feed: Feed, query: Query) -> Content:
     from ckwatch_web.views.tuning_run import Texts, blocks_of
 
     texts = Texts(units=feed.units, kernel_file=kernel_file)
-    blocks = await to_thread.run_sync(lambda: blocks_of(run, record, shape.value, texts))
+    blocks = await to_thread.run_sync(lambda: blocks_of(record, shape.value, texts))
     title = f"{kernel} on {run.arch}, run {run.id}"
     return Content(title=title, blocks=(chosen.kernel, chosen.runs, shape, *actions_of(chosen), state, *blocks))
 

@@ -17,7 +17,7 @@ from ckwatch.tuning.importance import (
     parallel_coordinates,
 )
 from ckwatch.tuning.report import BEST_TEXT, MOST_LINES, coverage_text, importance_text
-from ckwatch.tuning.results import TIMED, EvaluationStatus, TuningRecord, TuningRun
+from ckwatch.tuning.results import TIMED, EvaluationStatus, TuningRecord
 from ckwatch_web.content import ID, PLACE, UNIT, Block, Cell, Column, Facts, Note, Plot, Row, Table
 from ckwatch_web.plots import COLOURS, NAME_TIP, Option, axis, base, legend, log_axis, shortened
 
@@ -57,8 +57,9 @@ class Texts:
     kernel_file: TextPlace | None
 
 
-def facts_of(run: TuningRun, record: TuningRecord) -> Facts:
+def facts_of(record: TuningRecord) -> Facts:
     """The run as a whole."""
+    run = record.run
     limits = {
         "budget": None if run.budget_s is None else duration(run.budget_s),
         "measurements at most": run.measurements,
@@ -68,7 +69,7 @@ def facts_of(run: TuningRun, record: TuningRecord) -> Facts:
     failed = sum(result.status not in TIMED for point in record.points for result in point.results)
     facts = (
         ("run", str(run.id)),
-        ("evaluated", f"{count(len(record.points), 'instance')} of {record.space_size:,}"),
+        ("evaluated", f"{count(len(record.points), 'instance')} of {record.coverage.size:,}"),
         ("measured", count(run.measured, "result")),
         ("failed", str(failed) if failed else "none"),
         ("time", duration(run.seconds)),
@@ -83,13 +84,13 @@ def facts_of(run: TuningRun, record: TuningRecord) -> Facts:
     return Facts(key="run", title="Run", facts=facts)
 
 
-def best_table(record: TuningRecord, problems: Mapping[str, Mapping[str, int | float]], texts: Texts) -> Table:
+def best_table(record: TuningRecord, texts: Texts) -> Table:
     """The fastest instance of each shape."""
     rows: list[Row] = []
-    for shape in record.shapes:
+    for shape, problem in record.run.problems.items():
         row: dict[str, Cell] = {
             ID: shape, "shape": shape,
-            "problem": " ".join(f"{name}={size}" for name, size in problems.get(shape, {}).items()),
+            "problem": " ".join(f"{name}={size}" for name, size in problem.items()),
         }  # fmt: skip
         best = record.best(shape)
         if best is None:
@@ -118,7 +119,7 @@ def best_table(record: TuningRecord, problems: Mapping[str, Mapping[str, int | f
 
 
 def _ways(record: TuningRecord, instance: str, texts: Texts) -> dict[str, Cell]:
-    unit = f"{record.kernel}/{instance}@{record.arch}"
+    unit = f"{record.run.kernel}/{instance}@{record.run.arch}"
     known = texts.units.get(unit)
     place = texts.kernel_file if known is None else known.place
     return {PLACE: None if place is None else place.text, UNIT: None if known is None else unit}
@@ -142,7 +143,7 @@ def progress(record: TuningRecord, shape: str) -> tuple[Plot, ...]:
     within = [one for one in timed if one[2] <= top]
     drawn = within[-MOST_POINTS:]
     last = max(point.order for point in record.points)
-    last_s = max(record.seconds, *(point.seconds for point in record.points))
+    last_s = max(record.run.seconds, *(point.seconds for point in record.points))
     scale, unit = next((scale, unit) for least, scale, unit in UNITS_OF_TIME if last_s >= least)
     beyond = f" {len(timed) - len(within):,} above {time_of(top)} are not drawn." if timed[len(within) :] else ""
     earlier = f" Of {len(within):,} others, the last {len(drawn):,} are drawn." if within[MOST_POINTS:] else ""
@@ -301,15 +302,13 @@ def importance(record: TuningRecord) -> tuple[Plot, ...]:
         tooltip=NAME_TIP,
         series=[{"type": "bar", "data": bars, "barMaxWidth": 18, "itemStyle": {"color": COLOURS[0]}}],
     )  # fmt: skip
-    title = "Parameter importance" + (", all shapes" if len(record.shapes) > 1 else "")
+    title = "Parameter importance" + (", all shapes" if len(record.run.shapes) > 1 else "")
     summary = f"{words}. {importance_text(found)}{most}"
     return (Plot(key="importance", title=title, option=option, summary=summary, height_px=60 + 24 * len(shown)),)
 
 
-def left_out(found: SpaceCoverage | None) -> tuple[Block, ...]:
+def left_out(found: SpaceCoverage) -> tuple[Block, ...]:
     """Tabulate the points that were refused before a compile, and by which rules."""
-    if found is None:
-        return ()
     blocks: list[Block] = [Note(key="coverage", text=f"Search space: {coverage_text(found)}")]
     if found.refused:
         rows: tuple[Row, ...] = tuple(
@@ -356,7 +355,7 @@ def failures(record: TuningRecord, texts: Texts) -> tuple[Table, ...]:
         Column(key="reason", title="reason, of the first", width=560),
         Column(key="instance", title="instance", width=300),
     )
-    title = "Failures" + (", all shapes" if len(record.shapes) > 1 else "")
+    title = "Failures" + (", all shapes" if len(record.run.shapes) > 1 else "")
     return (Table(key="failures", title=title, columns=columns, rows=rows, height_px=300),) if rows else ()
 
 
@@ -417,11 +416,11 @@ def _cell(value: ParameterValue | None) -> Cell:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else value_text(value)
 
 
-def blocks_of(run: TuningRun, record: TuningRecord, shape: str, texts: Texts) -> tuple[Block, ...]:
-    """All blocks of a run, those of a shape among them; for a thread."""
+def blocks_of(record: TuningRecord, shape: str, texts: Texts) -> tuple[Block, ...]:
+    """All blocks of a run, those of a shape among them. Blocks; call from a worker thread."""
     return (
-        facts_of(run, record),
-        best_table(record, run.problems, texts),
+        facts_of(record),
+        best_table(record, texts),
         *progress(record, shape),
         *coordinates(record, shape),
         *importance(record),

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from functools import cache
-from typing import Any
+from dataclasses import replace
 
 from ckwatch.bench.history.database import HistoryDatabase, adapter, read_name, stored_json, stored_name
 from ckwatch.bench.imports.matching import sizes_key
-from ckwatch.bench.imports.records import FormatName, ImportedRecord, ImportedTimingsFile
+from ckwatch.bench.imports.records import FormatName, ImportedTiming, ImportedTimingsFile
 
 _ROW = "path, format, source, imported_at, content"
 _FROM = f"SELECT {_ROW} FROM imported_timing JOIN imported_file ON imported_file.id = file"  # noqa: S608  # put together from constants
@@ -35,7 +34,7 @@ class ImportedTimings:
     def __init__(self, database: HistoryDatabase) -> None:
         self._database = database
 
-    def replace(self, source: ImportedTimingsFile, records: Sequence[ImportedRecord]) -> None:
+    def replace(self, source: ImportedTimingsFile, records: Sequence[ImportedTiming]) -> None:
         """Let a file have these timings, instead of those that it had."""
         path = stored_name(source.path)
         rows = [(stored_name(one.for_kernel), sizes_key(one.sizes), stored_json(one)) for one in records]
@@ -71,20 +70,17 @@ class ImportedTimings:
             for path, form, source, at, count in self._database.rows(_FILES)
         ]
 
-    def every(self) -> list[tuple[ImportedTimingsFile, ImportedRecord]]:
+    def every(self) -> list[ImportedTiming]:
         """All timings, in the order of import."""
         return self._found(f"{_FROM} ORDER BY imported_timing.id")
 
-    def about(self, kernel: str, sizes: Iterable[str]) -> list[tuple[ImportedTimingsFile, ImportedRecord]]:
+    def about(self, kernel: str, sizes: Iterable[str]) -> list[ImportedTiming]:
         """Those for a kernel by its name, and those of an operation on `sizes`, as `sizes_key` gives them."""
         return self._found(_ABOUT, kernel=stored_name(kernel), sizes=json.dumps(list(sizes)))
 
-    def _found(self, query: str, **values: object) -> list[tuple[ImportedTimingsFile, ImportedRecord]]:
-        @cache
-        def file(path: str | bytes, form: FormatName, source: str, at: float) -> ImportedTimingsFile:
-            return ImportedTimingsFile(path=read_name(path), format=form, source=source, imported_at=at)
-
-        def parse(*row: Any) -> tuple[ImportedTimingsFile, ImportedRecord]:
-            return file(*row[:-1]), adapter(ImportedRecord).validate_json(row[-1])
+    def _found(self, query: str, **values: object) -> list[ImportedTiming]:
+        def parse(path: str | bytes, form: FormatName, source: str, at: float, content: str) -> ImportedTiming:
+            timing: ImportedTiming = adapter(ImportedTiming).validate_json(content)
+            return replace(timing, file=read_name(path), format=form, source=source, imported_at=at)
 
         return self._database.parsed(query, parse, **values)

@@ -10,16 +10,15 @@ import sqlite3
 import struct
 import sys
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ckwatch.bench.history.database import HistoryDatabase, adapter, read_name, stored_json, stored_name
 from ckwatch.bench.report import DETERMINISTIC_FAILURES, BenchmarkFailure, BenchmarkReport, ContestantResult, Samples
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
-from ckwatch.model.kernels import ParameterValue
-from ckwatch.model.timings import Baseline
+from ckwatch.model.timings import Baseline, TimedArtifact
 
 FLUSHED_INSTRUCTIONS = "instruction caches flushed"
 
@@ -27,34 +26,14 @@ _COUNTS = struct.Struct("<II")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimingRecord:
-    """A benchmark of a unit on one shape.
+class TimingRecord(TimedArtifact):
+    """A benchmark of a unit on one shape: either a `report` or a `failure`. `contestant` is the unit's name among those
+    that the report measured."""
 
-    `unit` is `KERNEL/INSTANCE@ARCH` and `shape` a shape's name, with the `sizes` and `runtime` arguments that it stood
-    for then. There is either a `report` or a `failure`; `contestant` is the unit's name among those that the report
-    measured. `benchmark_key` is the same wherever the same was measured in the same way: artifact, problem, device,
-    settings. `commit` is the workspace's, as `commit_of` gives it. `taken_at` is in Unix seconds, for display. `id` is
-    the record's number in the history, 0 before it is there.
-    """
-
-    unit: str
-    kernel: str
-    instance: str
-    arch: str
-    shape: str
     contestant: str
-    artifact_key: str
-    benchmark_key: str
-    taken_at: float
-    parameters: Mapping[str, ParameterValue] = field(default_factory=dict)
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    runtime: Mapping[str, int | float] = field(default_factory=dict)
     problem: KernelProblem | None = None
-    toolchain: str = ""
-    commit: str | None = None
     report: BenchmarkReport | None = None
     failure: BenchmarkFailure | None = None
-    id: int = 0
 
     @property
     def device(self) -> DeviceFacts | None:

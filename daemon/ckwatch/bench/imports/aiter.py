@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ckwatch.bench.imports.records import PARTS, ImportedRecord, LeftOut, ReadTimings, TimingsFileError, shown
+from ckwatch.bench.imports.records import PARTS, ImportedTiming, LeftOut, ReadTimings, TimingsFileError, shown
 from ckwatch.checks.aiter_instances import LISTS, read_name
 from ckwatch.model.gpu_specs import DeviceFacts, GpuSpecs, specs_of
 
@@ -59,7 +59,7 @@ def read_aiter(text: str) -> ReadTimings:
     time that would be more operations per second than the part's peak is no time of this product, and is left out.
     """
     rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
-    records: list[ImportedRecord] = []
+    records: list[ImportedTiming] = []
     left_out: list[LeftOut] = []
     columns: Mapping[str, int] | None = None
     while True:
@@ -102,7 +102,7 @@ def columns_of(row: Sequence[str]) -> Mapping[str, int]:
     return found
 
 
-def read_record(row: Sequence[str], columns: Mapping[str, int], of_table: str = "") -> ImportedRecord:
+def read_record(row: Sequence[str], columns: Mapping[str, int], of_table: str = "") -> ImportedTiming:
     """Return the timing in a row; `of_table` is the list that the table is about. Raises UnusableRowError."""
     cells = {key: row[at].strip() if at < len(row) else "" for key, at in columns.items()}
     name = cells["name"]
@@ -118,7 +118,7 @@ def read_record(row: Sequence[str], columns: Mapping[str, int], of_table: str = 
     arch = arch or next((known for known, count in PARTS if count == units), "")
     part = PARTS.get((arch, units), "")
     split = whole_number(cells, "split", 0, _MOST_SPLITS_LOG2 if named else _LARGEST_SIZE) if cells.get("split") else 0
-    return ImportedRecord(
+    return ImportedTiming(
         kernel=of_list,
         instance=name,
         time_us=read_time_us(cells["us"]),
@@ -132,7 +132,7 @@ def read_record(row: Sequence[str], columns: Mapping[str, int], of_table: str = 
     )
 
 
-def beyond_peak(record: ImportedRecord) -> str:
+def beyond_peak(record: ImportedTiming) -> str:
     """Return why a time cannot be one of its part, empty where it can: more operations per second than its peak."""
     specs = part_specs(record.device)
     peak = None if specs is None else specs.peak_tflops.get(record.dtype)
@@ -142,7 +142,7 @@ def beyond_peak(record: ImportedRecord) -> str:
     return f"{record.time_us:g} µs would be {rate:,.0f} TFLOP/s, of which {record.device} has {peak:,.0f}"
 
 
-def _of_list(record: ImportedRecord, name: str) -> ImportedRecord:
+def _of_list(record: ImportedTiming, name: str) -> ImportedTiming:
     return replace(record, kernel=name, dtype=record.dtype or _dtype_of(name))
 
 

@@ -27,7 +27,7 @@ from ckwatch.bench.imports.aiter import (
 )
 from ckwatch.bench.imports.aiter_registry import KernelList, Registry, list_of
 from ckwatch.bench.imports.aiter_shapes import refusal, tile_depth
-from ckwatch.bench.imports.records import PARTS, ImportedRecord, TimingsFileError, shown
+from ckwatch.bench.imports.records import PARTS, ImportedTiming, TimingsFileError, shown
 from ckwatch.checks.aiter_instances import Fields
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.tensors import DTYPES
@@ -85,7 +85,7 @@ _NAMED_BY = {*_NAMES, *_NUMBERS, "libtype"}
 NEIGHBOURS = 2
 """Rows with the next smaller and larger M whose kernels may beat a row by prediction, on each side."""
 
-Predicted = Callable[[ImportedRecord, int], float | None]
+Predicted = Callable[[ImportedTiming, int], float | None]
 """The time of a row's kernel with another M, in microseconds."""
 
 Kind = Literal["gemm", "moe", "other"]
@@ -98,7 +98,7 @@ class SampledRow:
     words."""
 
     span: Span
-    record: ImportedRecord
+    record: ImportedTiming
     fields: Fields
 
 
@@ -257,7 +257,7 @@ class _Rows:
         self._at: dict[str, int] = {}
         self._keys: list[int] = []
         self._sizes: dict[tuple[str, ...], list[tuple[int, float, int, str]]] = defaultdict(list)
-        self._known: dict[tuple[str, ...], list[tuple[ImportedRecord, int, str]]] = defaultdict(list)
+        self._known: dict[tuple[str, ...], list[tuple[ImportedTiming, int, str]]] = defaultdict(list)
 
     def read(self) -> None:
         """Judge all rows."""
@@ -427,7 +427,7 @@ class _Rows:
         names = _MOE if self._table.kind == "moe" else ("B", "M", "N", "K")
         return ", ".join(f"{name} = {self._cell(row, name)}" for name in names if self._cell(row, name))
 
-    def _gemm(self, row: Sequence[str]) -> ImportedRecord | None:
+    def _gemm(self, row: Sequence[str]) -> ImportedTiming | None:
         """Return what a row says, or None, and report why it says nothing."""
         if self._is_untimed(row):
             return None
@@ -458,7 +458,7 @@ class _Rows:
         name = self._table.path.rpartition("/")[2]
         return next((one for one in ("a8w8", "a4w4", "bf16") if one in name), "")
 
-    def _computable(self, record: ImportedRecord, arch: str, others: tuple[str, ...]) -> None:
+    def _computable(self, record: ImportedTiming, arch: str, others: tuple[str, ...]) -> None:
         listed = list_of(record.instance)
         kernel = None
         if listed is not None and self._registry is not None:
@@ -553,7 +553,7 @@ class _Rows:
             rows = sorted(group, key=lambda row: row[0].sizes["M"])
             for at, (record, line, text) in enumerate(rows):
                 m = record.sizes["M"]
-                best: tuple[float, ImportedRecord, int] | None = None
+                best: tuple[float, ImportedTiming, int] | None = None
                 for other, where, _ in rows[max(at - NEIGHBOURS, 0) : at + NEIGHBOURS + 1]:
                     if other.instance == record.instance or other.sizes["M"] == m:
                         continue
@@ -577,13 +577,13 @@ def _plain(cell: str) -> str:
     return cell.strip().removesuffix(".0")
 
 
-def _split(record: ImportedRecord) -> int:
+def _split(record: ImportedTiming) -> int:
     """Return the logarithm of kBatch."""
     slices = int(record.runtime.get("kBatch", 0))
     return slices.bit_length() - 1 if slices else min(int(record.runtime.get("splitK", 0)), 30)
 
 
-def _beyond_bandwidth(record: ImportedRecord) -> str:
+def _beyond_bandwidth(record: ImportedTiming) -> str:
     """Return why a time cannot be one of its part: what no cache holds is read from memory."""
     specs = part_specs(record.device)
     dtype = DTYPES.get(record.dtype)

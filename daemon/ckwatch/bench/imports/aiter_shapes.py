@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ckwatch.bench.imports.records import ImportedRecord
+from ckwatch.bench.imports.records import ImportedTiming
 from ckwatch.checks.aiter_instances import LISTS, AiterList, with_blocks
 from ckwatch.checks.supported_shapes import Parameters, shape_rules
 from ckwatch.model.diagnostics import Source
@@ -29,7 +29,7 @@ _CHECKED = ("ck/gemm_universal.hip.j2", "ck/batched_gemm.hip.j2")
 AITER's tuner measured others beyond that, and found them right."""
 
 
-def refusal(record: ImportedRecord) -> tuple[str, str] | None:
+def refusal(record: ImportedTiming) -> tuple[str, str] | None:
     """Return why CK computes nothing for a row, None where it computes it or that is not known: `split` or
     `refused-shape`, and the reason."""
     family = LISTS.get(record.kernel)
@@ -42,7 +42,7 @@ def refusal(record: ImportedRecord) -> tuple[str, str] | None:
     return ("split" if slices > 1 and not _reason(family, record, 1) else "refused-shape"), found
 
 
-def row_problem(record: ImportedRecord, m: int, arch: str) -> tuple[Parameters, KernelProblem] | None:
+def row_problem(record: ImportedTiming, m: int, arch: str) -> tuple[Parameters, KernelProblem] | None:
     """Return the parameters of a row's instance, with the GemmSpec that AITER takes, and its product with another M;
     None for what no list with a template has."""
     family = LISTS.get(record.kernel)
@@ -71,7 +71,7 @@ def tile_depth(fields: Mapping[str, Any]) -> int:
     return found if isinstance(found, int) and found > 0 else 0
 
 
-def _reason(family: AiterList, record: ImportedRecord, slices: int) -> str:
+def _reason(family: AiterList, record: ImportedTiming, slices: int) -> str:
     """Return why no operation of a list computes a row."""
     dtypes = [record.dtype] if record.dtype in family.operations else list(family.operations)
     block = [int(str(record.parameters[f"ScaleBlock{axis}"])) for axis in "MNK"] if family.scale_blocks else []
@@ -91,7 +91,7 @@ def _reason(family: AiterList, record: ImportedRecord, slices: int) -> str:
     return reason
 
 
-def gemm_spec(family: AiterList, record: ImportedRecord, slices: int) -> str:
+def gemm_spec(family: AiterList, record: ImportedTiming, slices: int) -> str:
     """Return the GemmSpec that AITER takes for a shape."""
     if family.microscaled:
         return "Default"

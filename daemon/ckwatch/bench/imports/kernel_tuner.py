@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from ckwatch.bench.imports.records import ImportedRecord, LeftOut, ReadTimings, TimingsFileError, arch_of, shown
+from ckwatch.bench.imports.records import ImportedTiming, LeftOut, ReadTimings, TimingsFileError, arch_of, shown
 from ckwatch.model.kernels import ParameterValue
 
 _AXES = ("x", "y", "z")
@@ -70,7 +70,7 @@ def _read_cache(text: str, content: Mapping[str, Any], kernel: str, device: str)
         raise TimingsFileError("it does not name its kernel")
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise TimingsFileError("it has no `tune_params_keys`")
-    records: list[ImportedRecord] = []
+    records: list[ImportedTiming] = []
     left_out: list[LeftOut] = []
     failed: Counter[str] = Counter()
     at = line = 0
@@ -88,7 +88,7 @@ def _read_cache(text: str, content: Mapping[str, Any], kernel: str, device: str)
             if missing:
                 raise _UnusableResultError(f"`{shown(key)}` has no value for {shown(', '.join(missing))}")
             records.append(
-                ImportedRecord(
+                ImportedTiming(
                     kernel=named,
                     instance=key,
                     time_us=_time_us(time, 1e3),
@@ -107,7 +107,7 @@ def _read_cache(text: str, content: Mapping[str, Any], kernel: str, device: str)
 def _read_t4(content: Mapping[str, Any], kernel: str, device: str) -> ReadTimings:
     metadata = content.get("metadata")
     unit = metadata.get("timeunit") if isinstance(metadata, dict) else None
-    records: list[ImportedRecord] = []
+    records: list[ImportedTiming] = []
     left_out: list[LeftOut] = []
     failed: Counter[str] = Counter()
     for number, result in enumerate(content["results"], 1):
@@ -120,7 +120,7 @@ def _read_t4(content: Mapping[str, Any], kernel: str, device: str) -> ReadTiming
                 continue
             parameters = {name: _value(name, value) for name, value in configuration.items()}
             records.append(
-                ImportedRecord(
+                ImportedTiming(
                     kernel="",
                     instance=",".join(map(str, configuration.values())),
                     time_us=_t4_time_us(result, str(unit or "milliseconds")),

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ckwatch.bench.imports.records import ImportedRecord
+from ckwatch.bench.imports.records import ImportedTiming
 from ckwatch.checks.supported_shapes import named_as_ck
 from ckwatch.model.kernels import Kernel, Operation, ParameterValue, Shape
 from ckwatch.model.targets import arch_base
@@ -20,12 +20,12 @@ from ckwatch.workspace.operations.block_scales import SETTING
 _BATCH = "B"
 
 
-def is_for_arch(record: ImportedRecord, arch: str) -> bool:
+def is_for_arch(record: ImportedTiming, arch: str) -> bool:
     """Return True if it was measured on this arch, or on an unknown one."""
     return not record.arch or arch_base(record.arch) == arch_base(arch)
 
 
-def is_about(record: ImportedRecord, kernel: Kernel) -> bool:
+def is_about(record: ImportedTiming, kernel: Kernel) -> bool:
     """Return True if it is of the operation of this kernel, on whatever sizes."""
     if record.for_kernel:
         return record.for_kernel == kernel.name
@@ -67,7 +67,7 @@ def sizes_key(sizes: Mapping[str, int]) -> str:
     return ",".join(f"{name}={sizes[name]}" for name in (_BATCH, "M", "N", "K") if name in sizes)
 
 
-def is_of_shape(record: ImportedRecord, kernel: Kernel, shape: Shape) -> bool:
+def is_of_shape(record: ImportedTiming, kernel: Kernel, shape: Shape) -> bool:
     """Return True if the sizes are those of a shape of the kernel that it is about.
 
     Sizes that the kernel does not name have to be among its own ones. A record without any is of the only shape.
@@ -94,7 +94,7 @@ class InstanceIndex:
     _named: list[tuple[str, Mapping[str, ParameterValue]]] = field(default_factory=list)
     _by_names: dict[tuple[str, ...], dict[tuple[ParameterValue, ...], list[str]]] = field(default_factory=dict)
 
-    def of(self, record: ImportedRecord) -> tuple[str, ...]:
+    def of(self, record: ImportedTiming) -> tuple[str, ...]:
         """The instances that have all parameters of the record; none where it has none."""
         given = {
             name: value
@@ -118,26 +118,15 @@ class InstanceIndex:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedRecord:
-    """A record on a shape of a kernel, and the `instances` that have its parameters."""
-
-    record: ImportedRecord
-    shape: Shape
-    instances: tuple[str, ...]
-
-
-def matched(records: Iterable[ImportedRecord], kernel: Kernel, index: InstanceIndex) -> Iterator[MatchedRecord]:
-    """Yield the records about a kernel, once for each shape that has such sizes."""
+def matched(records: Iterable[ImportedTiming], kernel: Kernel, index: InstanceIndex) -> Iterator[list[ImportedTiming]]:
+    """Yield the records about a kernel that are of its shapes: each with every such `shape`, and the `instances` that
+    have its parameters."""
     by_key: dict[str, list[Shape]] = defaultdict(list)
     for shape in kernel.shapes:
         by_key[sizes_key(shape.sizes)].append(shape)
     for record in records:
-        if not is_about(record, kernel):
-            continue
-        candidates = kernel.shapes if record.for_kernel else by_key.get(sizes_key(record.sizes), ())
-        instances: tuple[str, ...] | None = None
-        for shape in candidates:
-            if is_of_shape(record, kernel, shape):
-                instances = index.of(record) if instances is None else instances
-                yield MatchedRecord(record, shape, instances)
+        if is_about(record, kernel):
+            candidates = kernel.shapes if record.for_kernel else by_key.get(sizes_key(record.sizes), ())
+            if shapes := [shape.name for shape in candidates if is_of_shape(record, kernel, shape)]:
+                instances = index.of(record)
+                yield [replace(record, shape=shape, instances=instances) for shape in shapes]

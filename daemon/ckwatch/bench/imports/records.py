@@ -58,26 +58,34 @@ class ImportedTimingsFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedRecord:
+class ImportedTiming:
     """A timing that someone else measured; nothing of it was measured here.
 
-    `kernel` and `instance` are names in the source; `parameters` are those of the instance, under CK's names where they
-    are CK's, empty where only its name is known. `device` is called by the name of its part where that is known
-    (`MI300X`), else as in the source, and has the `arch` that this part has, empty where that is not known. `sizes` by
-    the names of size arguments (`M`, `N`, `K`, `B`); those that the source does not name are called `x`, `y`, `z`.
-    `dtype` is that of the operands, empty where it is not known. `for_kernel`: the name of the kernel here that it is
-    about, empty where its operation tells that.
+    `source` says whose it is, `device` where it was measured: a part (`MI300X`) where it is known, else what the source
+    says; `arch` is empty where it is not known. `kernel` and `instance` are names in the source; `parameters` and
+    `runtime` (`kBatch`) are those that it gives, under CK's names where they are CK's, empty where only the instance's
+    name is known. `sizes` are the problem's, by the names of size arguments (`M`, `N`, `K`, `B`), or `x`, `y`, `z`
+    where the source does not name them; `dtype` is the operands', empty where the source does not say it. `shape` is a
+    shape's name in the kernel file, empty where no kernel was asked for; `instances` are those of the kernel file that
+    have all these parameters. `file`: what it was imported from, at `imported_at` (Unix seconds). `for_kernel`: the
+    kernel here that it is about, empty where its operation tells that.
     """
 
-    kernel: str
-    instance: str
-    time_us: float
+    source: str = ""
+    format: FormatName = "aiter"
     device: str = ""
     arch: str = ""
+    time_us: float
+    kernel: str
+    instance: str
     parameters: Mapping[str, ParameterValue] = field(default_factory=dict)
-    sizes: Mapping[str, int] = field(default_factory=dict)
     runtime: Mapping[str, int | float] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
     dtype: str = ""
+    shape: str = ""
+    instances: tuple[str, ...] = ()
+    file: str = ""
+    imported_at: float = 0.0
     for_kernel: str = ""
 
 
@@ -85,7 +93,7 @@ class ImportedRecord:
 class ReadTimings:
     """The timings in a file, the rows that were left out, and how many runs had `failed` where it was measured."""
 
-    records: tuple[ImportedRecord, ...]
+    records: tuple[ImportedTiming, ...]
     left_out: tuple[LeftOut, ...] = ()
     failed: Mapping[str, int] = field(default_factory=dict)
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ckwatch.core.events import MAIN, AdviceRequested
+from ckwatch.core.events import AdviceRequested
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.diagnostics import Diagnostic
@@ -20,9 +20,9 @@ class AdviceQuery:
     _lookup: UnitLookup
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1), init=False)
 
-    async def advice(self, client: str | None, patterns: Sequence[str] | None) -> list[Diagnostic]:
+    async def advice(self, scope: str, patterns: Sequence[str] | None) -> list[Diagnostic]:
         """The advice on the units that the patterns mean, of those that are built. Raises UnknownUnitError."""
-        scope, state, feed = client or MAIN, self._loop.state, self._loop.feed
+        state, feed = self._loop.state, self._loop.feed
         await self._lookup.loaded()
         names = await self._lookup.names(scope, patterns)
         number = next(self._numbers)

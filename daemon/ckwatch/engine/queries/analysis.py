@@ -14,7 +14,7 @@ from ckwatch.bench.history.timings import Timings
 from ckwatch.codeobject.occupancy import limits_of
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.compile.store.entries import ProductKind
-from ckwatch.core.events import MAIN, AnalyzeRequested
+from ckwatch.core.events import AnalyzeRequested
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.handlers.analyze import ArtifactAnalyzer
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
@@ -158,11 +158,10 @@ class AnalysisQueries:
         return await calibration_of(units, self.report, self._history.timings)
 
     async def predicted(
-        self, client: str | None, kernel: str, shape: str | None, arch: str | None, part: str
+        self, scope: str, kernel: str, shape: str | None, arch: str | None, part: str
     ) -> PredictedRanking:
         """A kernel's instances, as the client sees them, by predicted time, once they are rendered. Raises
         UnknownUnitError and CkwatchError."""
-        scope = client or MAIN
         await self._lookup.loaded()
         names = [name for name, unit in self._loop.state.members(scope).items() if unit.kernel.name == kernel]
         units = [unit for name in names if (unit := self._loop.state.seen(scope, name)) is not None]

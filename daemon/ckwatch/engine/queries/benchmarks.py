@@ -78,12 +78,11 @@ class FollowedBenchmarks(FollowedWork[_FollowedBenchmark]):
         force: bool = False,
         race: Race | None = None,
         flush_instructions: bool = False,
-        client: str | None = None,
+        scope: str = MAIN,
     ) -> AsyncIterator[AsyncIterator[BenchLine]]:
         """The lines of a benchmark; leaving the context before `done` cancels what nothing else wants. Raises
         UnknownUnitError when a pattern means no unit, CkwatchError when a shape is one of no unit."""
-        scope = client or MAIN
-        async with self._builds.build(client, patterns, force=False, check_only=False) as lines:
+        async with self._builds.build(scope, patterns, force=False, check_only=False) as lines:
             units = [seen.unit for seen in self._loop.state.meant(scope, patterns)]
             wanted = None if shapes is None else find_shapes((unit.kernel for unit in units), shapes)
             one = _FollowedBenchmark(
@@ -211,7 +210,7 @@ class BenchmarkQueries:
         race: bool = False,
         limit_us: float | None = None,
         flush_instructions: bool = False,
-        client: str | None = None,
+        scope: str = MAIN,
     ) -> AbstractAsyncContextManager[AsyncIterator[BenchLine]]:
         """The lines of a benchmark, as `FollowedBenchmarks.bench`."""
         return self._followed.bench(
@@ -221,7 +220,7 @@ class BenchmarkQueries:
             force=force,
             race=Race(limit_us=limit_us) if race else None,
             flush_instructions=flush_instructions,
-            client=client,
+            scope=scope,
         )
 
     async def timings(self, unit: str, shape: str | None, limit: int) -> list[Timing]:

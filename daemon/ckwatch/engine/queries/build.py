@@ -69,7 +69,7 @@ class FollowedBuilds:
     @asynccontextmanager
     async def build(
         self,
-        client: str | None,
+        scope: str,
         patterns: Sequence[str] | None,
         *,
         force: bool,
@@ -82,7 +82,6 @@ class FollowedBuilds:
         With `finish` compilers that have begun go on when it is left; with `lines` they write line tables. Raises
         UnknownUnitError for a pattern that means none.
         """
-        scope = client or MAIN
         if not check_only:
             await self._report_lost(scope, patterns)
         name = f"build-{next(self._numbers)}"
@@ -102,36 +101,36 @@ class FollowedBuilds:
             send.close()
             receive.close()
 
-    async def cancel(self, client: str | None, patterns: Sequence[str] | None) -> list[str]:
-        """Stop compiling, timing and verifying units, in the client's view, or without one in every view; those that
+    async def cancel(self, scope: str, patterns: Sequence[str] | None) -> list[str]:
+        """Stop compiling, timing and verifying units, in a client's view, or with MAIN in every view; those that
         were stopped.
 
-        Time traces, listings and, without a view, precompiled headers are compiled for units, too.
+        Time traces, listings and, with MAIN, precompiled headers are compiled for units, too.
 
         Raises UnknownUnitError.
         """
         state = self._loop.state
         await self._lookup.loaded()
-        names = await self._lookup.names(client or MAIN, patterns)
-        seen = [unit for name in names if (unit := state.seen(client or MAIN, name))]
+        names = await self._lookup.names(scope, patterns)
+        seen = [unit for name in names if (unit := state.seen(scope, name))]
         dropped = {
             WorkKind.CHECK_WITH: [unit.key.unit for unit in seen if unit.toolchains.requested],
             WorkKind.MEASURE: [unit.key.unit for unit in seen if unit.timing.requested],
             WorkKind.VERIFY: [unit.key.unit for unit in seen if unit.verification.request],
         }
         stopped: dict[str, None] = {}
-        scopes = [client] if client else [MAIN, *(view.name for view in state.client_views)]
-        meant = {unit.key: unit.unit for scope in scopes for unit in state.meant(scope, patterns)}
-        for scope in scopes:
-            here = self._in_work(scope, patterns)
+        scopes = [scope] if scope != MAIN else [MAIN, *(view.name for view in state.client_views)]
+        meant = {unit.key: unit.unit for one in scopes for unit in state.meant(one, patterns)}
+        for one in scopes:
+            here = self._in_work(one, patterns)
             stopped |= dict.fromkeys(here)
             if here:
-                await self._loop.post(CancelRequested(scope, frozenset(here)))
+                await self._loop.post(CancelRequested(one, frozenset(here)))
         for kind, found in dropped.items():
             if found:
-                await self._loop.post(WorkDropped(kind, tuple(found), everything=True, scope=client or MAIN))
+                await self._loop.post(WorkDropped(kind, tuple(found), everything=True, scope=scope))
         beside = self._side_work.cancel(meant.__contains__)
-        if client is None:
+        if scope == MAIN:
             beside += self._background_pch.cancel({(unit.kernel.name, unit.arch) for unit in meant.values()})
         return list(stopped | dict.fromkeys([*itertools.chain(*dropped.values()), *beside]))
 

@@ -72,7 +72,7 @@ class ChangePages:
         self._making = anyio.Lock(fast_acquire=True)
         self._pages: dict[int, _Page] = {}
 
-    async def after(self, client: str | None, seq: int) -> tuple[wire.Change, ...]:
+    async def after(self, scope: str, seq: int) -> tuple[wire.Change, ...]:
         """The next topics that changed after `seq`, each with a state that is not older; waits until there is one.
 
         A lone `reset` when `seq` is not a number that this daemon gave out or is too old. Followers that are equally
@@ -81,7 +81,7 @@ class ChangePages:
         while self._feed.is_known(seq):
             if seq >= self._released:
                 await self._release(seq)
-            changes, seq = await self._page(client or MAIN, seq)
+            changes, seq = await self._page(scope, seq)
             if changes:
                 return changes
         return (wire.Change(seq=self._feed.seq, topic=RESET),)

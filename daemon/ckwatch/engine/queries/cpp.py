@@ -57,6 +57,7 @@ GISTS_KEPT = 1000
 class _Asking:
     """A question in progress, for the answer of one whose patience is over."""
 
+    scope: str
     status: Callable[[], str] = field(default=lambda: "the template is being rendered")
     known: CppAnswer | None = None
     """The answer without those of other instances."""
@@ -105,10 +106,10 @@ class CppQueries:
         async with anyio.create_task_group() as self._tasks:
             await anyio.sleep_forever()
 
-    async def ask(self, request: CppRequest) -> CppAnswer:
+    async def ask(self, scope: str, request: CppRequest) -> CppAnswer:
         """The answer; one that is not `ready` when the request's patience is over. Raises UnknownUnitError,
         ToolchainError where there is no compiler or no clangd, and CkwatchError."""
-        asking = _Asking()
+        asking = _Asking(scope)
         with anyio.move_on_after(request.patience_s):
             return await self._answer(request, asking)
         if asking.known is not None and asking.compared is not None:
@@ -123,7 +124,7 @@ class CppQueries:
             about = {name: getattr(request.call, name) for name in ("unit", "side", "path")}
             request = request.model_copy(update=about)
         for _ in range(ATTEMPTS):
-            unit = await self._unit(request)
+            unit = await self._unit(asking.scope, request)
             try:
                 typed = await self._typed_source(request, unit)
                 if typed is not None:
@@ -150,7 +151,7 @@ class CppQueries:
         answer = await asked.answer(request, self._overlays(unit))
         if request.others and answer.result and (said := gist(answer.result)):
             asking.known = answer
-            others = await self._others(request, unit)
+            others = await self._others(asking.scope, request, unit)
             texts = tuple((other.key, other.input.generation) for other in others)
             key = (request.path, request.start, answer.side, texts)
             asking.compared = self._compared(source.digest, key, request, others, answer.side, said)
@@ -236,11 +237,11 @@ class CppQueries:
             if own not in ("", said):
                 compared.units.setdefault(own, []).append(other.key.unit)
 
-    async def _others(self, request: CppRequest, unit: UnitState) -> list[UnitState]:
+    async def _others(self, scope: str, request: CppRequest, unit: UnitState) -> list[UnitState]:
         """The instances that a hover is compared with; those whose tensors have other element types come first."""
         by_types: dict[tuple[str, ...], list[str]] = {}
-        readers = await self._language.readers(request.client, request.path or unit.unit.kernel.path)
-        members = self._loop.state.members(request.client or MAIN)
+        readers = await self._language.readers(scope, request.path or unit.unit.kernel.path)
+        members = self._loop.state.members(scope)
         for name in readers:
             other = members[name]
             if name != unit.key.unit and other.arch == unit.unit.arch:
@@ -248,15 +249,14 @@ class CppQueries:
         alike = by_types.pop(_element_types(unit.unit), [])
         rest = (name for names in by_types.values() for name in names[1:])
         names = [*(names[0] for names in by_types.values()), *alike, *rest][:OTHERS]
-        others = (self._loop.state.seen(request.client or MAIN, name) for name in names)
+        others = (self._loop.state.seen(scope, name) for name in names)
         return [other for other in others if other is not None]
 
-    async def _unit(self, request: CppRequest) -> UnitState:
+    async def _unit(self, scope: str, request: CppRequest) -> UnitState:
         """The unit whose text answers. Raises CkwatchError where nothing is made of the file."""
-        scope = request.client or MAIN
         if request.unit is not None or request.path is None:
             return await self._lookup.one(scope, request.unit or "")
-        names = await self._readers(request.client, request.path)
+        names = await self._readers(scope, request.path)
         if not names:
             raise CkwatchError(f"no unit is made of {request.path}", "name the unit whose text is meant")
         if request.start is not None:  # of a kernel file, the instance that stands there
@@ -267,10 +267,10 @@ class CppQueries:
                 return found
         return await self._lookup.one(scope, names[0])
 
-    async def _readers(self, client: str | None, path: str) -> list[str]:
+    async def _readers(self, scope: str, path: str) -> list[str]:
         """The units that are made of a file; who reads a template is known when it has been rendered."""
-        state, scope = self._loop.state, client or MAIN
-        while not (names := await self._language.readers(client, path)):
+        state = self._loop.state
+        while not (names := await self._language.readers(scope, path)):
             units = (state.seen(scope, name) for name in state.members(scope))
             if all(unit is None or unit.phase not in (Phase.WAITING, Phase.RENDERING) for unit in units):
                 break

@@ -23,7 +23,7 @@ from ckwatch.codeobject.profile_places import placed
 from ckwatch.codeobject.tools import profilers
 from ckwatch.compile.flags import with_lines
 from ckwatch.compile.rendered_unit import compile_request
-from ckwatch.core.events import MAIN, CompileFacts, DeviceProfileKept
+from ckwatch.core.events import CompileFacts, DeviceProfileKept
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.derived_files import DerivedFile
@@ -70,11 +70,11 @@ class DeviceProfileQueries:
     _make_listings: Callable[[], IsaListings]
     _turn: anyio.Lock = field(default_factory=anyio.Lock, init=False)
 
-    async def take(self, client: str | None, unit: str, device: str, shape: str | None) -> UnitDeviceProfile:
+    async def take(self, scope: str, unit: str, device: str, shape: str | None) -> UnitDeviceProfile:
         """Compile the unit with line tables, and launch it under the profiler of the device's vendor. Raises
         CkwatchError for a unit that is not built, a device that is not there or that it does not run on, without the
         profiler, and where that, the driver or the launch fails."""
-        state, result = await self._built(client, unit)
+        state, result = await self._built(scope, unit)
         facts = await self._device(state, device)
         environment = module_environment()
         name = "ncu" if facts.kind == "cuda" else "rocprofv3"
@@ -95,10 +95,10 @@ class DeviceProfileQueries:
         profile = replace(profile, device=facts.description)
         return await self._kept(state, result, rendered, profile, f"{name}, {facts.label}", problem_shape.name)
 
-    async def import_file(self, client: str | None, unit: str, path: str) -> UnitDeviceProfile:
+    async def import_file(self, scope: str, unit: str, path: str) -> UnitDeviceProfile:
         """Place the profile in a file at the unit's template, and keep it. Raises CkwatchError for a file that is none,
         and a unit that is not built."""
-        state, result = await self._built(client, unit)
+        state, result = await self._built(scope, unit)
         profile = await profilers.read_profile_file(Path(path), os.environ)
         rendered = await self._rendered(state, result)
         return await self._kept(state, result, rendered, profile, Path(path).name, "")
@@ -108,8 +108,8 @@ class DeviceProfileQueries:
         content = await to_thread.run_sync(KEPT.read, self._tools, result.artifact)
         return KEPT.value(content)
 
-    async def _built(self, client: str | None, unit: str) -> tuple[UnitState, CompileFacts]:
-        state = await self._lookup.one(client or MAIN, unit)
+    async def _built(self, scope: str, unit: str) -> tuple[UnitState, CompileFacts]:
+        state = await self._lookup.one(scope, unit)
         result = state.built
         if result is None:
             raise CkwatchError(f"'{unit}' is not built", "build it")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 
 from anyio import to_thread
 
@@ -16,7 +17,7 @@ from ckwatch.bench.imports.kernel_tuner import read_kernel_tuner
 from ckwatch.bench.imports.matching import InstanceIndex, is_for_arch, matched, sizes_key
 from ckwatch.bench.imports.records import (
     FormatName,
-    ImportedRecord,
+    ImportedTiming,
     ImportedTimingsFile,
     ReadTimings,
     TimingsFileError,
@@ -27,10 +28,10 @@ from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.kernels import Kernel, Shape
+from ckwatch.model.kernels import Kernel
 from ckwatch.model.unit_patterns import unknown_kernel
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
-from ckwatch.wire.imported_timings import ImportedTiming, MatchedKernel, TimingsImport
+from ckwatch.wire.imported_timings import MatchedKernel, TimingsImport
 from ckwatch.workspace.shapes import find_shape
 
 SOURCES: dict[FormatName, str] = {"aiter": "AITER", "kernel-tuner": "Kernel Tuner"}
@@ -79,20 +80,15 @@ class ImportedTimingsQueries:
         stored = self._stored()
         if kernel is None:
             every = await to_thread.run_sync(stored.every)
-            return [_to_wire(source, one, None, ()) for source, one in every if arch is None or is_for_arch(one, arch)]
+            return [one for one in every if arch is None or is_for_arch(one, arch)]
         known = self._kernel(kernel)
         shapes = known.shapes if shape is None else (find_shape(known, shape),)
         known = known if shape is None else replace(known, shapes=shapes)
 
         def work() -> list[ImportedTiming]:
             rows = stored.about(known.name, {sizes_key(one.sizes) for one in shapes})
-            sources = {id(record): source for source, record in rows}
-            found = [
-                _to_wire(sources[id(one.record)], one.record, one.shape, one.instances)
-                for one in matched((record for _, record in rows), known, InstanceIndex(known))
-                if one.shape in shapes and (arch is None or is_for_arch(one.record, arch))
-            ]
-            return sorted(found, key=lambda one: one.time_us)
+            rows = [one for one in rows if arch is None or is_for_arch(one, arch)]
+            return sorted(chain(*matched(rows, known, InstanceIndex(known))), key=lambda one: one.time_us)
 
         return await to_thread.run_sync(work)
 
@@ -102,8 +98,8 @@ class ImportedTimingsQueries:
 
         def work() -> list[ImportedTimingsFile]:
             devices: dict[str, Counter[str]] = {}
-            for source, record in stored.every():
-                devices.setdefault(source.path, Counter())[record.device] += 1
+            for one in stored.every():
+                devices.setdefault(one.file, Counter())[one.device] += 1
             return [_file(one, devices.get(one.path, Counter())) for one in stored.sources()]
 
         return await to_thread.run_sync(work)
@@ -166,9 +162,9 @@ def _why_none(read: ReadTimings) -> str | None:
 def _report(source: ImportedTimingsFile, read: ReadTimings, kernels: Iterable[Kernel]) -> TimingsImport:
     matches = {}
     for kernel in kernels:
-        found = {id(one.record): bool(one.instances) for one in matched(read.records, kernel, InstanceIndex(kernel))}
+        found = [bool(first.instances) for first, *_ in matched(read.records, kernel, InstanceIndex(kernel))]
         if found:
-            matches[kernel.name] = MatchedKernel(timings=len(found), instances=sum(found.values()))
+            matches[kernel.name] = MatchedKernel(timings=len(found), instances=sum(found))
     return TimingsImport(
         file=_file(source, Counter(one.device for one in read.records)),
         matches=matches,
@@ -180,25 +176,3 @@ def _report(source: ImportedTimingsFile, read: ReadTimings, kernels: Iterable[Ke
 
 def _file(source: ImportedTimingsFile, devices: Counter[str]) -> ImportedTimingsFile:
     return replace(source, timings=devices.total(), devices=dict(devices.most_common()))
-
-
-def _to_wire(
-    source: ImportedTimingsFile, record: ImportedRecord, shape: Shape | None, instances: Sequence[str]
-) -> ImportedTiming:
-    return ImportedTiming(
-        source=source.source,
-        format=source.format,
-        device=record.device,
-        arch=record.arch,
-        time_us=record.time_us,
-        kernel=record.kernel,
-        instance=record.instance,
-        parameters=dict(record.parameters),
-        runtime=dict(record.runtime),
-        sizes=dict(record.sizes),
-        dtype=record.dtype,
-        shape="" if shape is None else shape.name,
-        instances=tuple(instances),
-        file=source.path,
-        imported_at=source.imported_at,
-    )

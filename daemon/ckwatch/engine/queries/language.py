@@ -45,36 +45,35 @@ class LanguageQueries:
             self._vocabulary = await to_thread.run_sync(_vocabulary)
         return self._vocabulary
 
-    async def templates(self, client: str | None) -> list[TemplateName]:
+    async def templates(self, scope: str) -> list[TemplateName]:
         """Every template that a kernel file could name."""
-        folders = (await self._workspace(client)).template_folders
-        found = await to_thread.run_sync(_template_files, folders, self._overlays(client))
+        folders = (await self._workspace(scope)).template_folders
+        found = await to_thread.run_sync(_template_files, folders, self._overlays(scope))
         return [TemplateName(name=name, path=path) for name, path in found.items()]
 
-    async def template(self, client: str | None, name: str | None, path: str | None) -> TemplateDetail:
+    async def template(self, scope: str, name: str | None, path: str | None) -> TemplateDetail:
         """A template by its name, or by its file's path. Raises CkwatchError where there is none."""
-        folders = (await self._workspace(client)).template_folders
+        folders = (await self._workspace(scope)).template_folders
         if name is None and path is not None:
             name = next(iter(_names_of(path, folders)), None)
         if name is None:
             raise CkwatchError(f"{path or 'nothing'} is in no template folder", _searched(list(map(str, folders))))
-        members = self._loop.state.members(client or MAIN)
+        members = self._loop.state.members(scope)
         units = [unit for unit, member in members.items() if member.kernel.template == name]
         operations = {id(member.kernel): member.kernel.operation for member in members.values()}
         tensors = {tensor for one in operations.values() for tensor, _ in (*one.inputs, *one.outputs)}
-        found = await to_thread.run_sync(_template_detail, name, folders, self._overlays(client), tensors, units)
+        found = await to_thread.run_sync(_template_detail, name, folders, self._overlays(scope), tensors, units)
         if found is None:
             raise CkwatchError(f"there is no template '{name}'", _searched(list(map(str, folders))))
         return found
 
-    async def readers(self, client: str | None, path: str) -> list[str]:
+    async def readers(self, scope: str, path: str) -> list[str]:
         """The units that read a file: as a template or header when they were last made, or as their kernel file."""
-        return (await self.readers_of(client, [path]))[0]
+        return (await self.readers_of(scope, [path]))[0]
 
-    async def readers_of(self, client: str | None, paths: Sequence[str]) -> list[list[str]]:
+    async def readers_of(self, scope: str, paths: Sequence[str]) -> list[list[str]]:
         """The same for each of several files."""
         await self._lookup.loaded()
-        scope = client or MAIN
         graph = self._loop.state.graph
         members = self._loop.state.members(scope)
         order = {name: at for at, name in enumerate(members)}
@@ -90,7 +89,7 @@ class LanguageQueries:
 
     async def values(
         self,
-        client: str | None,
+        scope: str,
         unit: str,
         parameter: str,
         values: Sequence[Any] | None = None,
@@ -99,7 +98,6 @@ class LanguageQueries:
         """A parameter's values as the instance rules judge them: accepted ones first, then the nearest. Raises
         UnknownUnitError."""
         await self._lookup.loaded()
-        scope = client or MAIN
         name = self._lookup.id_of(scope, unit)
         state = self._loop.state.seen(scope, name) or self._loop.state.seen(MAIN, name)
         if state is None:
@@ -174,16 +172,16 @@ class LanguageQueries:
         errors = [one.message for one in outcome.diagnostics if one.severity is Severity.ERROR]
         return None, next(iter(errors), "the template cannot be rendered")
 
-    def _overlays(self, client: str | None) -> Mapping[str, str]:
-        view = self._loop.state.views.get(client or MAIN)
+    def _overlays(self, scope: str) -> Mapping[str, str]:
+        view = self._loop.state.views.get(scope)
         return {} if view is None else dict(view.overlays)
 
-    async def _workspace(self, client: str | None) -> Workspace:
+    async def _workspace(self, scope: str) -> Workspace:
         await self._lookup.loaded()
         problem = self._loop.state.main.problem
         if problem is not None:
             raise CkwatchError(problem)
-        return self._view_loader.workspace(client or MAIN)
+        return self._view_loader.workspace(scope)
 
 
 # Jinja2 takes a tenth of a second to load. A daemon needs it only for editors: renders run in other processes.

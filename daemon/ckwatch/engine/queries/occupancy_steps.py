@@ -13,7 +13,6 @@ from ckwatch.checks.rules.instances import rendered_instances
 from ckwatch.checks.rules.points import PointRules
 from ckwatch.codeobject.occupancy import OccupancyStep, step_of
 from ckwatch.codeobject.report import main_kernel
-from ckwatch.core.events import MAIN
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.queries.language import LanguageQueries, considered_values, with_parameters
@@ -41,10 +40,9 @@ class OccupancyStepsQuery:
         self._analyses = analyses
         self._lookup = lookup
 
-    async def steps(self, client: str | None, unit: str) -> OccupancySteps:
+    async def steps(self, scope: str, unit: str) -> OccupancySteps:
         """The nearest changes; none where nothing is known to help. Raises CkwatchError for a unit that has no code
         object of its present input, and UnknownUnitError."""
-        scope = client or MAIN
         state = await self._lookup.one(scope, unit)
         built, instance = state.built, state.unit
         report = await self._analyses.report(state)

@@ -16,7 +16,7 @@ from anyio import to_thread
 from ckwatch.bench.history.database import HistoryError
 from ckwatch.codeobject.profile_changes import changes_of, moved_lines
 from ckwatch.codeobject.profile_hints import hints_of
-from ckwatch.core.events import MAIN, CompileFacts
+from ckwatch.core.events import CompileFacts
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.comparison import BASELINE, PREVIOUS, baseline_timings
@@ -61,12 +61,12 @@ class ProfileQueries:
     _devices: DeviceProfileQueries
 
     async def profile(
-        self, client: str | None, unit: str, shape: str | None, *, lines: bool, against: str | None = None
+        self, scope: str, unit: str, shape: str | None, *, lines: bool, against: str | None = None
     ) -> UnitProfile:
         """The profile of a unit's present artifact. Raises CkwatchError for a unit that is not built or not emulated, a
         shape that means none, a launch that cannot be executed, and a baseline that it is not in; so for the unit
         `against`."""
-        state = await self._lookup.one(client or MAIN, unit)
+        state = await self._lookup.one(scope, unit)
         result = state.built
         if result is None:
             raise CkwatchError(f"'{unit}' is not built", "build it")
@@ -92,7 +92,7 @@ class ProfileQueries:
         if is_earlier:
             changes = await self._changes(state, result, trial, kernels, earlier, keep=lines and not launched.failure)
         else:
-            before = await self.profile(client, self._lookup.id_of(client or MAIN, against or ""), shape, lines=lines)
+            before = await self.profile(scope, self._lookup.id_of(scope, against or ""), shape, lines=lines)
             against = before.unit
             changes = await to_thread.run_sync(changes_of, before.kernels, kernels)
         return UnitProfile(

@@ -105,9 +105,8 @@ class SnapshotQueries:
     def _state(self) -> State:
         return self._loop.state
 
-    async def snapshot(self, client: str | None) -> wire.Snapshot:
+    async def snapshot(self, scope: str) -> wire.Snapshot:
         """Everything; each unit as it is when it is read."""
-        scope = client or MAIN
         seq = self._loop.feed.seq
         states: dict[Topic, TopicState] = {WORKSPACE: workspace_to_wire(self._state, scope)}
         paths = {*self._loop.diagnosed.paths(MAIN), *self._state.main.diagnostics}
@@ -115,19 +114,18 @@ class SnapshotQueries:
         if view is not None:
             paths |= {*self._loop.diagnosed.paths(scope), *view.diagnostics}
         for path in sorted(paths):
-            states[Topic.file(path)] = await self.file(client, path)
+            states[Topic.file(path)] = await self.file(scope, path)
         # What changes until a unit is read comes again as a change after `seq`.
         units = LazySnapshot(states, self._state.members(scope), partial(self._sent.named, scope))
         return wire.Snapshot(seq=seq, states=units)
 
-    async def changes(self, client: str | None, after: int) -> Sequence[wire.Change]:
+    async def changes(self, scope: str, after: int) -> Sequence[wire.Change]:
         """The next topics that changed after `after`; waits until there is one."""
-        return await self._pages.after(client, after)
+        return await self._pages.after(scope, after)
 
-    async def units(self, client: str | None, patterns: Sequence[str] | None) -> list[wire.Unit]:
+    async def units(self, scope: str, patterns: Sequence[str] | None) -> list[wire.Unit]:
         """The units that the patterns mean. Raises UnknownUnitError for a pattern that means none."""
         await self._lookup.loaded()
-        scope = client or MAIN
         found = []
         for count, name in enumerate(await self._lookup.names(scope, patterns)):
             unit = self._state.seen(scope, name)
@@ -137,9 +135,8 @@ class SnapshotQueries:
                 await anyio.lowlevel.checkpoint()
         return found
 
-    async def file(self, client: str | None, path: str) -> wire.File:
+    async def file(self, scope: str, path: str) -> wire.File:
         """The diagnostics of a file."""
-        scope = client or MAIN
         loop, normal = self._loop, normal_path(path)
         inputs = file_diagnostics(self._state, loop.diagnosed, scope, normal)
         shapes = refused_shapes(self._state, loop.diagnosed, loop.shape_refusals, scope, normal)
@@ -154,7 +151,7 @@ class SnapshotQueries:
         if topic.kind == "unit":
             return self._sent.named(scope, topic.name)
         if topic.kind == "file":
-            return await self.file(scope or None, topic.name)
+            return await self.file(scope, topic.name)
         if topic.kind == "show":
             return shown_to_wire(self._state)
         return workspace_to_wire(self._state, scope)

@@ -82,10 +82,9 @@ class StatusQueries:
             },
         )
 
-    async def workspace(self, client: str | None) -> WorkspaceDetail:
+    async def workspace(self, scope: str) -> WorkspaceDetail:
         """The workspace itself."""
         await self._lookup.loaded()
-        scope = client or MAIN
         state = self._loop.state
         view = state.views.get(scope, state.main)
         loaded = view.workspace or state.main.workspace

@@ -17,7 +17,6 @@ from ckwatch.compile.rendered_unit import build_diagnostics, compile_request, co
 from ckwatch.compile.request import BuildOutcome, CompileOutcome, CompileRequest
 from ckwatch.compile.timetrace.summary import BACK_END, FRONT_END
 from ckwatch.compile.timetrace.traced_compile import GRANULARITY_US, TracedPass, trace_compile
-from ckwatch.core.events import MAIN
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.compiler_messages import line_reader
@@ -48,11 +47,11 @@ class TimeTraceQuery:
     _side_work: SideWork
     _turn: anyio.Lock = field(default_factory=anyio.Lock, init=False)
 
-    async def time_trace(self, client: str | None, unit: str, path: str | None) -> TimeTrace:
+    async def time_trace(self, scope: str, unit: str, path: str | None) -> TimeTrace:
         """Return the time of each pass, or why the unit does not compile. `path`: a file for the traces. Raises
         UnknownUnitError, CkwatchError when `path` cannot be written or somebody cancels it, ToolchainError when there
         is no compiler, or when it fails for a reason other than the kernel."""
-        state = await self._lookup.one(client or MAIN, unit)
+        state = await self._lookup.one(scope, unit)
         with self._side_work.of(state.key):
             return await self._time_trace(state, path)
         raise CkwatchError(f"the time trace of {state.key.unit} was cancelled", "ask for it again")

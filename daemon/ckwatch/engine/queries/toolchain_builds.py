@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from anyio import to_thread
 
 from ckwatch.checks.other_toolchains import with_other_toolchains
-from ckwatch.core.events import MAIN, CheckWithFacts, CheckWithRequested, WorkKind
+from ckwatch.core.events import CheckWithFacts, CheckWithRequested, WorkKind
 from ckwatch.core.toolchain_schedule import has_other_toolchains
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.handlers.load import ViewLoader
@@ -44,7 +44,7 @@ class FollowedToolchainBuilds(FollowedWork[_FollowedToolchains]):
     @asynccontextmanager
     async def build(
         self,
-        client: str | None,
+        scope: str,
         patterns: Sequence[str] | None,
         *,
         force: bool,
@@ -55,21 +55,21 @@ class FollowedToolchainBuilds(FollowedWork[_FollowedToolchains]):
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
         """The lines of a build; with `toolchains` each unit is checked or built with these, too. Raises
         UnknownUnitError for a pattern that means no unit, ToolchainError for a name that means no toolchain."""
-        names = await self._named(client or MAIN, toolchains) if toolchains else ()
+        names = await self._named(scope, toolchains) if toolchains else ()
         # What the workspace's own toolchain has built is found in the store, as that of any other.
         own = self._view_loader.toolchains.policy.main in names
         check_own = check_only or (bool(names) and not own)
-        built = self._builds.build(client, patterns, force=force, check_only=check_own, finish=finish, lines=lines)
+        built = self._builds.build(scope, patterns, force=force, check_only=check_own, finish=finish, lines=lines)
         async with built as built_lines:
             if not names:
                 yield built_lines
                 return
             one = _FollowedToolchains(
-                scope=client or MAIN,
+                scope=scope,
                 force=force,
                 toolchains=names,
                 build=not check_only,
-                done=BuildLine(event="done", seq=self._loop.feed.newest(client or MAIN)),
+                done=BuildLine(event="done", seq=self._loop.feed.newest(scope)),
             )
             start = await anext(aiter(built_lines))
             async with self._following(one, built_lines, start) as found:

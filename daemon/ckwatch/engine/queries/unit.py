@@ -53,9 +53,9 @@ class UnitQueries:
     _verify: VerifyRunner
     _lookup: UnitLookup
 
-    async def unit(self, client: str | None, unit: str) -> UnitDetail:
+    async def unit(self, scope: str, unit: str) -> UnitDetail:
         """All about one unit."""
-        state = await self._lookup.one(client or MAIN, unit)
+        state = await self._lookup.one(scope, unit)
         render = state.render.facts
         instance = state.unit.instance
         artifact = await to_thread.run_sync(artifact_to_wire, state, self._tools)
@@ -76,10 +76,9 @@ class UnitQueries:
             peak_memory_bytes=0 if state.compile.result is None else state.compile.result.peak_memory_bytes,
         )
 
-    async def plan(self, client: str | None, patterns: Sequence[str] | None) -> list[PlannedUnit]:
+    async def plan(self, scope: str, patterns: Sequence[str] | None) -> list[PlannedUnit]:
         """The step of a build for each unit, once it is known which results the store has. Raises UnknownUnitError."""
         await self._lookup.loaded()
-        scope = client or MAIN
         names = await self._lookup.names(scope, patterns)
         units = [unit for name in names if (unit := self._loop.state.seen(scope, name)) is not None]
         known = await self._lookup.looked_up(units)
@@ -89,9 +88,9 @@ class UnitQueries:
         workspace = self._loop.state.views[unit.key.scope].workspace or self._loop.state.main.workspace
         return None if workspace is None else workspace.toolchain_problem
 
-    async def rendered(self, client: str | None, unit: str, *, with_map: bool) -> RenderedText:
+    async def rendered(self, scope: str, unit: str, *, with_map: bool) -> RenderedText:
         """The unit's text as it renders now."""
-        state = await self._lookup.one(client or MAIN, unit)
+        state = await self._lookup.one(scope, unit)
         outcome = await self._renders.present(self._loop.state, state)
         found = await to_thread.run_sync(rendered_to_wire, state.key.unit, outcome, with_map)
         return replace(found, **self._call(state, outcome))
@@ -113,14 +112,14 @@ class UnitQueries:
             "clang": str(toolchain.clangxx),
         }
 
-    async def artifact(self, client: str | None, unit: str) -> Artifact | None:
+    async def artifact(self, scope: str, unit: str) -> Artifact | None:
         """The unit's last result in the store; None when there is none."""
-        state = await self._lookup.one(client or MAIN, unit)
+        state = await self._lookup.one(scope, unit)
         return await to_thread.run_sync(artifact_to_wire, state, self._tools)
 
-    async def verification(self, client: str | None, unit: str) -> UnitVerification:
+    async def verification(self, scope: str, unit: str) -> UnitVerification:
         """Return the verification of the unit's present artifact: nothing is executed."""
-        state = await self._lookup.one(client or MAIN, unit)
+        state = await self._lookup.one(scope, unit)
         found, built, name = to_wire.verification_to_wire(state), state.built, state.key.unit
         if found is not None:
             return found
@@ -148,9 +147,9 @@ class UnitQueries:
             for record in records
         ]
 
-    async def runner(self, client: str | None, unit: str, path: str) -> None:
+    async def runner(self, scope: str, unit: str, path: str) -> None:
         """Write a standalone program for the unit. Raises CkwatchError when it has none, or was not built."""
-        state = await self._lookup.one(client or MAIN, unit)
+        state = await self._lookup.one(scope, unit)
         artifact = await to_thread.run_sync(artifact_to_wire, state, self._tools)
         compiler = self._tools.compiler
         if artifact is None or artifact.outcome != "built" or compiler is None:

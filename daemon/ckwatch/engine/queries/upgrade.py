@@ -19,7 +19,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 from ckwatch.checks.class_templates import declared_templates, rewritten_uses, used_templates
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
-from ckwatch.core.events import MAIN, HeaderFacts
+from ckwatch.core.events import HeaderFacts
 from ckwatch.core.unit_state import UnitState
 from ckwatch.core.units import expected_memory_bytes
 from ckwatch.engine.build_tools import BuildTools
@@ -50,11 +50,10 @@ class UpgradeQuery:
 
     @asynccontextmanager
     async def upgrade(
-        self, client: str | None, patterns: Sequence[str] | None, to: str, *, verify: bool
+        self, scope: str, patterns: Sequence[str] | None, to: str, *, verify: bool
     ) -> AsyncIterator[AsyncIterator[UpgradeLine]]:
         """The lines of a comparison; leaving the context ends what it does. Raises UnknownUnitError for a pattern that
         means no unit, ToolchainError without one of the toolchains."""
-        scope = client or MAIN
         await self._lookup.loaded()
         names = await self._lookup.names(scope, patterns)
         units = [unit for name in names if (unit := self._loop.state.seen(scope, name)) is not None]

@@ -52,13 +52,12 @@ class FollowedVerifications(FollowedWork[_FollowedVerification]):
         force: bool = False,
         against: str | None = None,
         seed: int | None = None,
-        client: str | None = None,
+        scope: str = MAIN,
     ) -> AsyncIterator[AsyncIterator[VerifyLine]]:
         """The lines of a verification; leaving the context before `done` cancels what nothing else wants. `shapes`: as
         `trials_asked`; none: all problems. `against`, `seed`: as of `judged_trials`. Raises UnknownUnitError when a
         pattern means no unit, CkwatchError for a shape that means none, and as `subject_of`."""
-        scope = client or MAIN
-        async with self._builds.build(client, patterns, force=False, check_only=False) as lines:
+        async with self._builds.build(scope, patterns, force=False, check_only=False) as lines:
             trials, reference = None, None
             units = [seen.unit for seen in self._loop.state.meant(scope, patterns)]
             if against is not None:
