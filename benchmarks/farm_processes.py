@@ -60,12 +60,17 @@ class FarmProcesses:
             options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", *folder, "--preload", preload)
             self._workers.append(self._run("worker", self.address, *options, **own))
 
+    @property
+    def processes(self) -> list[int]:
+        """The workers'."""
+        return [worker.pid for worker in self._workers]
+
     async def until_quiet(self) -> None:
         """Return when the workers run no compilers, not for precompiled headers either."""
         quiet_s = 0.0
         while quiet_s < QUIET_S:
             await anyio.sleep(POLL_S)
-            quiet_s = 0.0 if any(descendants(worker.pid) for worker in self._workers) else quiet_s + POLL_S
+            quiet_s = 0.0 if any(map(descendants, self.processes)) else quiet_s + POLL_S
 
     def end_workers(self) -> None:
         """Kill them, and their compilers."""

@@ -1,0 +1,133 @@
+"""What N workers with cores of their own compile with hipcc, against one daemon without a farm on as many cores.
+
+Goal: N workers compile at least 0.9 N times as much, N = 1, 2, 4. Needs 16 cores, so that each of the seven workers,
+the daemon that is compared with and the three that have a farm are alone on theirs, all at the same time: what they
+share of the machine slows all of them alike. A daemon with a farm compiles, too; what it makes is not counted.
+
+All instances are one tile in texts of their own, and each edit gives them a tile that nobody has compiled. A rate is
+what a store got since the edit over the seconds until the last of it; those of workers are added.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import anyio
+
+from benchmarks import farm
+from benchmarks.choosing import alone, asked_runs
+from benchmarks.edit_to_artifact import artifacts, built_as_it_is, edition
+from benchmarks.farm import WORKERS
+from benchmarks.farm_processes import farm_in, use
+from benchmarks.gemm_example import Example, Follower, example_daemon, following, tile, until_idle
+from benchmarks.process_tree import descendants
+from benchmarks.reporting import MANY, Row, row
+from ckwatch.client import Client
+from ckwatch.workspace.trust import trust
+
+MEASURED_CODE = (*farm.MEASURED_CODE, "benchmarks/farm.py")
+
+EACH = 4
+"""Instances for each that compiles."""
+
+GOAL = 0.9
+
+
+@dataclass(slots=True)
+class Party:
+    """A daemon with its stores: its own, or those of its workers. `rates`: units per second, of each edit."""
+
+    example: Example
+    client: Client
+    follower: Follower
+    stores: Sequence[Path]
+    rates: list[float] = field(default_factory=list)
+
+    async def edited(self, text: str) -> None:
+        """Edit all instances, and wait for their artifacts."""
+        begun_s = time.time()
+        await artifacts(self.example, self.follower, text)
+        made = [[one.stat().st_mtime - begun_s for one in store.glob("artifacts/*/*")] for store in self.stores]
+        fresh = [[seconds for seconds in own if seconds > 0] for own in made]
+        self.rates.append(sum(len(own) / max(own) for own in fresh if own))
+        await until_idle(self.client)
+
+
+def pin(process: int, cores: set[int]) -> None:
+    """Give a process, its threads and what it has started these cores and no others."""
+    for one in (process, *descendants(process)):
+        with suppress(OSError):  # it has ended
+            for thread in Path(f"/proc/{one}/task").iterdir():
+                os.sched_setaffinity(int(thread.name), cores)
+
+
+async def party(stack: AsyncExitStack, workers: int, cores: Iterator[set[int]], share: int) -> Party:
+    """A daemon with so many workers, each with a `share` of the cores of its own."""
+
+    def prepare(example: Example) -> None:
+        trust(example.root.parent)  # whatever farm it comes to name
+        settings = example.root / "ckwatch.toml"
+        settings.write_text(f"{settings.read_text()}\n[compile]\njobs = {1 if workers else share}\n")
+
+    instances = {f"text_{number}": {**tile("v3"), "edition": number} for number in range(EACH * (workers + 1))}
+    example, client = await stack.enter_async_context(example_daemon(instances, prepare))
+    follower = await stack.enter_async_context(following(client))
+    pin((await client.status()).pid, next(cores))
+    folder = example.root.parent
+    if not workers:
+        return Party(example, client, follower, [folder / "store"])
+    made = await stack.enter_async_context(farm_in(folder / "farm"))
+    made.add_workers(workers)
+    await use(client, example.root, made, workers)
+    for process in made.processes:
+        pin(process, next(cores))
+    return Party(example, client, follower, [folder / f"farm/worker{number}/store" for number in range(workers)])
+
+
+async def compare(runs: int) -> list[Row]:
+    """All rows."""
+    there = iter(sorted(os.sched_getaffinity(0)))
+    share = len(os.sched_getaffinity(0)) // (1 + len(WORKERS) + sum(WORKERS))
+    cores = iter(lambda: set(islice(there, share)), set())
+    async with AsyncExitStack() as stack:
+        parties = {count: await party(stack, count, cores, share) for count in (0, *WORKERS)}
+        async with anyio.create_task_group() as tasks:
+            for one in parties.values():
+                tasks.start_soon(built_as_it_is, one.example, one.client)
+        for number in range(runs):
+            changes = edition(number)
+            async with anyio.create_task_group() as tasks:
+                for one in parties.values():
+                    tasks.start_soon(one.edited, one.example.kernel_text(changes))
+            print(*(f"{count} workers: {one.rates[-1]:.3f} units/s" for count, one in parties.items()), sep=", ")
+    return [
+        row(
+            f"hipcc on {share} cores of each worker's own: edited instances built by the workers alone, N = {count}",
+            parties[count].rates,
+            parties[0].rates,
+            reference_name=f"a daemon without a farm on {share} cores",
+            unit="units/s",
+            goal=f"at least 0.9 N = {GOAL * count:.1f} ×",
+            met=lambda _, ratio, count=count: ratio >= GOAL * count,  # type: ignore[misc]
+        )
+        for count in WORKERS
+    ]
+
+
+def measure() -> list[Row]:
+    """Three rows; none on fewer cores."""
+    if len(os.sched_getaffinity(0)) < MANY:
+        print(f"left out: this needs {MANY} cores")
+        return []
+    return anyio.run(compare, asked_runs())
+
+
+if __name__ == "__main__":
+    sys.exit(alone(measure, __doc__))
