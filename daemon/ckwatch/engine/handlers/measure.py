@@ -126,8 +126,8 @@ def flushes_instructions(settings: BenchSection, device: DeviceFacts) -> bool:
 def benchmark_key(
     products: Mapping[str, str], load: LoadProduct, problem: KernelProblem, device: DeviceFacts, settings: BenchSection
 ) -> str:
-    """Equal where the same code was measured on the same problem, device and driver, in the same way; for a thread.
-    Raises as `measured_code`."""
+    """Equal where the same code was measured on the same problem, device and driver, in the same way. Blocks; call
+    from a worker thread. Raises as `measured_code`."""
     code = measured_code(products, load)
     machine = [device.machine] if device.machine else [*settings.launcher] or [socket.gethostname()]
     place = (device.identity, device.description, device.arch, device.driver, device.runtime)
@@ -287,7 +287,7 @@ class MeasureRunner:
 
     async def farm_changed(self) -> None:
         """The farm has other devices than before."""
-        if self._found is not None:  # or nobody has asked for a device yet
+        if self._found is not None:  # or no device was requested yet
             await self.devices()
 
     async def _found_by_worker(self, *, again: bool) -> Devices | BenchmarkFailure:
@@ -469,7 +469,7 @@ class MeasureRunner:
 
     async def _race(self, job: Job, artifacts: Sequence[bytes], shape: str) -> BenchmarkReport | BenchmarkFailure:
         """Measure in a worker that lasts for the next one of the race. What fails in a worker that has measured others
-        is tried once more in a fresh one, so that nobody answers for what another has broken."""
+        is tried once more in a fresh one, so that one job does not fail for an error of another."""
         start = WorkerStart.of(self.settings, self._root)
         racing = self._racing.get(job.device)
         if racing is not None and (racing.start != start or racing.worker.jobs >= RACES_PER_WORKER):

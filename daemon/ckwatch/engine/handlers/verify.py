@@ -224,7 +224,7 @@ class VerifyRunner:
             return None
         try:
             trial = profiled_trial(unit, self._profiled[unit.id])
-        except CkwatchError:  # who asks for the profile is told
+        except CkwatchError:  # reported to the client that asks for the profile
             return None
         return None if (artifact, trial) in self._counts else trial
 
