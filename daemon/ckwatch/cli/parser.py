@@ -1049,6 +1049,7 @@ class CommandParser(argparse.ArgumentParser):
             added = self.add_argument(*option.names, **option.settings)
             if option.completes:
                 added.completer = names(option.completes)  # type: ignore[attr-defined]  # where argcomplete looks for it
+        self.own_options = {name for option in one.options if isinstance(option, Option) for name in option.names}
         self.set_defaults(run=one.run)
 
 
