@@ -1049,7 +1049,8 @@ class CommandParser(argparse.ArgumentParser):
             added = self.add_argument(*option.names, **option.settings)
             if option.completes:
                 added.completer = names(option.completes)  # type: ignore[attr-defined]  # where argcomplete looks for it
-        self.own_options = {name for option in one.options if isinstance(option, Option) for name in option.names}
+        words = (name for option in one.options if isinstance(option, Option) for name in option.names)
+        self.own_options = {word for word in words if word[0] == "-"}
         self.set_defaults(run=one.run)
 
 

@@ -390,7 +390,7 @@ def _shape_timing(unit: Unit, shape: Shape, record: TimingRecord) -> events.Shap
     rows = tuple(record_to_wire(record, record.artifact_key))
     wrong = () if record.failure is None else (failure_diagnostic(unit, shape, record.failure),)
     raced = record.report is not None and record.report.raced
-    device = "" if record.device is None else record.device.key
+    device = "" if record.device is None else record.device.address
     return events.ShapeTiming(shape.name, record.artifact_key, rows, wrong, raced=raced, device=device)
 
 

@@ -41,7 +41,7 @@ def are_alike(one: DeviceFacts, other: DeviceFacts) -> bool:
 
 def preferred(devices: Sequence[DeviceFacts], last: str) -> DeviceFacts:
     """The one of these devices with the key `last`, so that new times compare with old ones; else the first."""
-    return next((device for device in devices if device.key == last), devices[0])
+    return next((device for device in devices if device.address == last), devices[0])
 
 
 def can_run(arch: str, device: DeviceFacts) -> bool:

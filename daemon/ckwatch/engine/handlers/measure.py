@@ -312,7 +312,7 @@ class MeasureRunner:
             return MeasureFinished(effect.work, None, f"shape '{effect.shape}' is gone")
         chosen = await self._device_for(effect)
         if isinstance(chosen, str):
-            failed = "" if effect.place is None else effect.place.key
+            failed = "" if effect.place is None else effect.place.address
             return MeasureFinished(effect.work, None, chosen, failed)
         device, has_others = chosen
         if has_others:
@@ -362,7 +362,7 @@ class MeasureRunner:
         else:
             if not device.machine:
                 self._found = None  # the devices may have changed
-            return MeasureFinished(effect.work, None, _sentence(outcome), device.key)
+            return MeasureFinished(effect.work, None, _sentence(outcome), device.address)
         return await self._finished(effect, shape, await self._kept(record), time.monotonic() - began)
 
     async def _device_for(self, effect: Measure) -> tuple[DeviceFacts, bool] | str:
@@ -372,17 +372,17 @@ class MeasureRunner:
             return _sentence(found)
         place = effect.place
         if place is not None:
-            there = next((device for device in found.devices if device.key == place.key), None)
+            there = next((device for device in found.devices if device.address == place.address), None)
             return f"{place.label} is gone" if there is None else (there, effect.has_others)
         suitable = suitable_devices(found, effect.unit, effect.device or self.settings.device)
         if isinstance(suitable, str):
             return suitable
         device = preferred(suitable, effect.last_device)
-        return device, len(suitable) > 1 and device.key != effect.last_device
+        return device, len(suitable) > 1 and device.address != effect.last_device
 
     def _warn(self, device: DeviceFacts, warning: str) -> None:
         """Pass on what limits measurements on any of the devices."""
-        self._warnings[device.key] = warning
+        self._warnings[device.address] = warning
         self.on_warning("\n".join(dict.fromkeys(filter(None, self._warnings.values()))) or None)
 
     async def _known(self, key: str) -> TimingRecord | None:
@@ -548,7 +548,7 @@ class MeasureRunner:
         again = partial(self._interleaved, effect) if seconds and effect.race is None else None
         rows, diagnostics = await self._regressions.check(effect.unit, shape, record, self.settings.regression, again)
         raced = record.report is not None and record.report.raced
-        device = "" if record.device is None else record.device.key
+        device = "" if record.device is None else record.device.address
         timing = ShapeTiming(shape.name, effect.result.artifact, tuple(rows), diagnostics, seconds, raced, device)
         return MeasureFinished(effect.work, timing)
 
