@@ -113,7 +113,9 @@ def test_files_that_the_architecture_names_are_there() -> None:
 
 
 def test_files_on_the_way_to_a_diagnostic_are_there() -> None:
-    way = (DOCS / "architecture.md").read_text().partition("## From a changed path")[2].partition("\n## ")[0]
+    way = (
+        (DOCS / "architecture.md").read_text().partition("## From a changed path")[2].partition("\n## Where to put")[0]
+    )
     named = re.findall(r"`([a-z_/]+\.py)`", way)
     assert len(named) > 25
     missing = [one for one in named if not (ROOT / one).exists() and not (ROOT / "daemon/ckwatch" / one).exists()]

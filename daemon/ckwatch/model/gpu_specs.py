@@ -204,6 +204,17 @@ class Device:
         """As it is shown: `hip:0`, or `hip:0 on gpu-box`."""
         return f"{self.name} on {self.machine}" if self.machine else self.name
 
+    @property
+    def kind(self) -> str:
+        """`hip`, `cuda` or `cpu`."""
+        return self.name.partition(":")[0]
+
+    def is_called(self, wanted: str) -> bool:
+        """Return True if a setting or a request means it: `hip:0`, `gpu-box/hip:0`, or the PCI address in place of
+        `hip:0`."""
+        machine, _, name = wanted.rpartition("/")
+        return machine == self.machine and name in (self.name, self.pci)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFacts(Device):
@@ -221,14 +232,3 @@ class DeviceFacts(Device):
     clock_mhz: float = 0.0
     memory_clock_mhz: float = 0.0
     runtime: str = ""
-
-    @property
-    def kind(self) -> str:
-        """`hip`, `cuda` or `cpu`."""
-        return self.name.partition(":")[0]
-
-    def is_called(self, wanted: str) -> bool:
-        """Return True if a setting or a request means it: `hip:0`, `gpu-box/hip:0`, or the PCI address in place of
-        `hip:0`."""
-        machine, _, name = wanted.rpartition("/")
-        return machine == self.machine and name in (self.name, self.pci)
