@@ -112,6 +112,16 @@ def test_files_that_the_architecture_names_are_there() -> None:
         assert not test or f"def {test}(" in (ROOT / file).read_text(), test
 
 
+def test_files_on_the_way_to_a_diagnostic_are_there() -> None:
+    way = (
+        (DOCS / "architecture.md").read_text().partition("## From a changed path")[2].partition("\n## Where to put")[0]
+    )
+    named = re.findall(r"`([a-z_/]+\.py)`", way)
+    assert len(named) > 25
+    missing = [one for one in named if not (ROOT / one).exists() and not (ROOT / "daemon/ckwatch" / one).exists()]
+    assert missing == []
+
+
 def test_every_event_has_a_handler() -> None:
     assert set(HANDLERS) == set(get_args(AnyEvent))
 

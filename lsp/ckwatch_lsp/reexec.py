@@ -33,7 +33,7 @@ CHECK_S = 10.0
 """How often the installation is checked for other code. Twice the same, and the installation is over."""
 
 ANSWERS_S = 2.0
-"""How long requests in progress may take; after that the editor is told to repeat them."""
+"""How long requests in progress may take; after that the editor is asked to repeat them."""
 
 COMMAND = module_command("ckwatch", "lsp")
 RESUME = "--resume"

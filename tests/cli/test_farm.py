@@ -132,7 +132,7 @@ def test_what_is_interrupted_while_it_starts_leaves_nothing(
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as starting:
         until((tmp_path / "submitted").exists, "a cluster that starts")
         assert [ckwatch(workspace, action) for action in ("up", "down")] == [2, 2]
-        assert capsys.readouterr().err.count("the farm is being started or ended") == 2
+        assert capsys.readouterr().err.count("the farm is starting or stopping") == 2
         starting.send_signal(number)
         said, _ = starting.communicate()
     assert "up at" not in said

@@ -58,7 +58,7 @@ def test_a_wrong_reference_is_no_measure(client: TimingClient, capsys: Capture) 
     wrong = problem_of("ragged", outcome=ProblemOutcome.WRONG, message="37 elements are wrong")
     client.verified = (verified(B, verification_of(problems=(wrong,))), verified(A))
     assert judge(client) == 2
-    assert "the reference is no measure: ✗ ragged: 37 elements are wrong" in capsys.readouterr().out
+    assert "the reference cannot be judged by: ✗ ragged: 37 elements are wrong" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("unit", "outcome", "status"), [(A, "failed", 1), (B, "failed", 2), (A, "skipped", 2)])

@@ -92,7 +92,7 @@ async def test_a_run_that_has_ended_is_all_there(runs: RunsHere) -> None:
     assert (brief.strategy, brief.seed, brief.measurements, brief.jobs, brief.racing) == ("all", 3, 1000, 2, True)
     assert brief.shapes == ("one", "two")
     assert brief.problems["two"]["M"] == 128
-    assert (brief.running, brief.ended) == (False, "everything was looked at")
+    assert (brief.running, brief.ended) == (False, "the whole space was tried")
     assert (brief.measured, brief.points) == (run.measured, len(run.record.points))
     assert brief.began_at <= brief.last_active
     assert brief.resumable

@@ -11,7 +11,7 @@ from ckwatch.checks.clang_output import ClangPosition
 from ckwatch.checks.places import RenderedFile
 from ckwatch.codeobject.disassembly import DisassembledFunction, functions
 from ckwatch.codeobject.listing import listing_of
-from ckwatch.codeobject.listing_text import IsaView, isa_view
+from ckwatch.codeobject.listing_text import isa_view
 from ckwatch.codeobject.main_loop import main_loop
 from ckwatch.codeobject.source_lines import (
     CallChain,
@@ -21,6 +21,7 @@ from ckwatch.codeobject.source_lines import (
     same_instructions,
     transfer_call_chains,
 )
+from ckwatch.model.isa import IsaView
 from ckwatch.model.text import Position
 from ckwatch.render.renderer import Renderer
 from helpers.units import unit

@@ -300,7 +300,7 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(devices=st.frozensets(st.sampled_from(DEVICES)), works=works)
     def find_devices(self, devices: frozenset[DeviceFacts], works: int) -> None:
-        self.world.send(DevicesFound(tuple(sorted(devices, key=lambda device: device.key))))
+        self.world.send(DevicesFound(tuple(sorted(devices, key=lambda device: device.address))))
         self._go_on(works)
 
     @rule(units=units)

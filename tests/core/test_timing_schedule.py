@@ -297,7 +297,7 @@ def end(world: World, unit_name: str, problem: str = "", device: DeviceFacts | N
     number = world.find(WorkKind.MEASURE, unit_name)
     if problem:
         work = world.works.pop(number).effect.work
-        world.send(MeasureFinished(work, None, problem, "" if device is None else device.key))
+        world.send(MeasureFinished(work, None, problem, "" if device is None else device.address))
     else:
         world.answer(number)
     world.run(*QUICK)
@@ -306,17 +306,17 @@ def end(world: World, unit_name: str, problem: str = "", device: DeviceFacts | N
 def test_devices_that_are_alike_work_side_by_side() -> None:
     world = with_devices(GPU0, GPU1, OLDER, CPU)
     measure(world, *NAMES)
-    assert places(world) == {GPU0.key: NAMES[0], GPU1.key: NAMES[1]}
+    assert places(world) == {GPU0.address: NAMES[0], GPU1.address: NAMES[1]}
     assert effect_of(world, NAMES[1]).place == GPU1
     end(world, NAMES[1])
-    assert places(world) == {GPU0.key: NAMES[0], GPU1.key: NAMES[2]}
+    assert places(world) == {GPU0.address: NAMES[0], GPU1.address: NAMES[2]}
     world.drain()
 
 
 def test_the_best_that_fits_says_which_devices_count() -> None:
     world = with_devices(OLDER, GPU0)
     measure(world, *NAMES)
-    assert set(places(world)) == {GPU0.key}
+    assert set(places(world)) == {GPU0.address}
     world.drain()
 
 
@@ -326,23 +326,23 @@ def test_a_shape_goes_back_to_its_device_and_waits_for_it() -> None:
     for name in NAMES:
         end(world, name)
     devices = {name: unit(world, name).timing.by_shape["64"].device for name in NAMES}
-    assert devices == {NAMES[0]: GPU0.key, NAMES[1]: GPU1.key, NAMES[2]: GPU0.key}
+    assert devices == {NAMES[0]: GPU0.address, NAMES[1]: GPU1.address, NAMES[2]: GPU0.address}
     measure(world, NAMES[2], NAMES[0], number=2, force=True)
-    assert places(world) == {GPU0.key: NAMES[2]}
+    assert places(world) == {GPU0.address: NAMES[2]}
     assert not effect_of(world, NAMES[2]).has_others
     measure(world, NAMES[1], number=3, force=True)
-    assert places(world) == {GPU0.key: NAMES[2], GPU1.key: NAMES[1]}
+    assert places(world) == {GPU0.address: NAMES[2], GPU1.address: NAMES[1]}
     end(world, NAMES[2])
-    assert places(world)[GPU0.key] == NAMES[0]
+    assert places(world)[GPU0.address] == NAMES[0]
     world.drain()
 
 
 def test_a_named_device_is_the_only_one() -> None:
     world = with_devices(GPU0, GPU1, FAR)
     measure(world, *NAMES, device="hip:1")
-    assert places(world) == {GPU1.key: NAMES[0]}
+    assert places(world) == {GPU1.address: NAMES[0]}
     world.send(MeasureRequested(2, (NAMES[1],), device="gpu-box/hip:0"))
-    assert places(world) == {GPU1.key: NAMES[0], FAR.key: NAMES[1]}
+    assert places(world) == {GPU1.address: NAMES[0], FAR.address: NAMES[1]}
     world.drain()
 
 
@@ -350,10 +350,10 @@ def test_the_device_of_the_settings_is_the_only_one() -> None:
     world = built(**{K1: ON_GPU, HIP: "token 0", TOML: "settings 0\njobs 2\ndevice hip:1"})
     world.send(DevicesFound((GPU0, GPU1)))
     measure(world, *NAMES)
-    assert places(world) == {GPU1.key: NAMES[0]}
+    assert places(world) == {GPU1.address: NAMES[0]}
     world.save(TOML, "settings 0\njobs 2")
     world.run(*QUICK)
-    assert places(world) == {GPU1.key: NAMES[0], GPU0.key: NAMES[1]}
+    assert places(world) == {GPU1.address: NAMES[0], GPU0.address: NAMES[1]}
     world.drain()
 
 
@@ -363,9 +363,9 @@ def test_devices_that_become_known_are_used_at_once() -> None:
     assert places(world) == {"": NAMES[0]}
     assert effect_of(world, NAMES[0]).place is None
     world.send(DevicesFound((GPU0, GPU1)))
-    assert places(world) == {GPU0.key: NAMES[0], GPU1.key: NAMES[1]}
+    assert places(world) == {GPU0.address: NAMES[0], GPU1.address: NAMES[1]}
     end(world, NAMES[0])
-    assert places(world) == {GPU0.key: NAMES[2], GPU1.key: NAMES[1]}
+    assert places(world) == {GPU0.address: NAMES[2], GPU1.address: NAMES[1]}
     world.drain()
 
 
@@ -375,18 +375,18 @@ def test_what_began_without_a_device_goes_back_to_its_own() -> None:
     end(world, NAMES[0])
     world.send(DevicesFound(()))
     measure(world, *NAMES[:2], number=2, force=True)
-    assert effect_of(world, NAMES[0]).last_device == GPU1.key
+    assert effect_of(world, NAMES[0]).last_device == GPU1.address
     world.send(DevicesFound((GPU0, GPU1)))
-    assert places(world) == {GPU1.key: NAMES[0], GPU0.key: NAMES[1]}
+    assert places(world) == {GPU1.address: NAMES[0], GPU0.address: NAMES[1]}
     world.drain()
 
 
 def test_devices_here_come_before_those_of_other_machines() -> None:
     world = with_devices(GPU0, FAR)
     measure(world, NAMES[0])
-    assert set(places(world)) == {GPU0.key}
+    assert set(places(world)) == {GPU0.address}
     measure(world, NAMES[1], number=2)
-    assert set(places(world)) == {GPU0.key, FAR.key}
+    assert set(places(world)) == {GPU0.address, FAR.address}
     world.drain()
 
 
@@ -395,12 +395,12 @@ def test_a_device_that_cannot_be_used_is_tried_once_and_others_come_first() -> N
     measure(world, *NAMES)
     assert effect_of(world, NAMES[0]).has_others
     end(world, NAMES[0], "the device is in use", GPU0)
-    assert places(world) == {GPU1.key: NAMES[1]}, "nothing else goes to a device that could not be used"
+    assert places(world) == {GPU1.address: NAMES[1]}, "nothing else goes to a device that could not be used"
     end(world, NAMES[1])
     world.drain()
-    assert {unit(world, name).timing.by_shape["64"].device for name in NAMES} == {GPU1.key}
+    assert {unit(world, name).timing.by_shape["64"].device for name in NAMES} == {GPU1.address}
     measure(world, NAMES[0], number=2, device="hip:0")
-    assert set(places(world)) == {GPU0.key}
+    assert set(places(world)) == {GPU0.address}
     world.drain()
 
 
@@ -408,7 +408,7 @@ def test_two_devices_that_cannot_be_used_are_the_end_of_it() -> None:
     world = with_devices(GPU0, FAR)
     measure(world, NAMES[0])
     end(world, NAMES[0], "the device is in use", GPU0)
-    assert places(world) == {FAR.key: NAMES[0]}
+    assert places(world) == {FAR.address: NAMES[0]}
     assert not effect_of(world, NAMES[0]).has_others
     end(world, NAMES[0], "gpu-box is gone", FAR)
     assert unit(world, NAMES[0]).timing.untimed_because == "gpu-box is gone"

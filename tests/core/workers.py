@@ -143,7 +143,7 @@ class Workers:
                 self.kept.add(artifact)
                 return AnalyzeFinished(effect.work, figures(artifact))
             case Measure():
-                device = "" if effect.place is None else effect.place.key
+                device = "" if effect.place is None else effect.place.address
                 if seed % 7 == 6:
                     return MeasureFinished(effect.work, None, "no device", device)
                 timing = ShapeTiming(effect.shape, effect.result.artifact, (), seconds=1.0, device=device)

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from ckwatch.cpp import answers
-from ckwatch.cpp.clangd import ClangdRefusalError, LentText
+from ckwatch.cpp.clangd import ClangdRefusalError, MemoryText
 from ckwatch.cpp.mappings import NotForwardedError
-from ckwatch.cpp.places import LENT, HeaderPlaces, Places, TemplatePlaces, range_from, uri_of
+from ckwatch.cpp.places import MEMORY_FOLDER, HeaderPlaces, Places, TemplatePlaces, range_from, uri_of
 from ckwatch.cpp.questions import Question
 from ckwatch.cpp.supervisor import ClangdSupervisor
 from ckwatch.model.errors import CkwatchError
@@ -136,7 +136,7 @@ def test_locations(places: TemplatePlaces, tmp_path: Path) -> None:
 def test_locations_of_another_form(places: TemplatePlaces) -> None:
     where = ANSWERS["definition"][0]["range"]
     header = {"targetUri": "file:///usr/a%20b.h", "targetSelectionRange": where, "targetRange": where}
-    lent = {"uri": f"file://{LENT}/main/device/k.cpp", "range": where}
+    lent = {"uri": f"file://{MEMORY_FOLDER}/main/device/k.cpp", "range": where}
     found = answers.locations([header, header, lent, {"uri": "untitled:1", "range": where}], places)
     assert [one.uri for one in found] == ["file:///usr/a%20b.h"]
     assert [one.uri for one in answers.locations(header, places)] == ["file:///usr/a%20b.h"]
@@ -267,7 +267,7 @@ def change(places: Places, old: str, new: str, uri: str = URI) -> dict[str, Any]
         ("tile", "a{{b", "the new text would be read as Jinja"),
         ("scale", "{%", "the new text would be read as Jinja"),
         ("1, 2}", "{1, 2}}", "the new text would be read as Jinja"),
-        ("tile", f'"{LENT}/main/host/k.cpp"', "the new text would name a file that does not exist"),
+        ("tile", f'"{MEMORY_FOLDER}/main/host/k.cpp"', "the new text would name a file that does not exist"),
     ],
 )
 def test_edits_that_cannot_be_made(old: str, new: str, reason: str, places: TemplatePlaces) -> None:
@@ -294,7 +294,7 @@ def test_edits_of_files(places: TemplatePlaces, tmp_path: Path) -> None:
         answers.edits(change(places, "tile", "x", header.uri), header)
 
 
-OWN = f"{LENT}/main/host/k.cpp"
+OWN = f"{MEMORY_FOLDER}/main/host/k.cpp"
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,10 @@ OWN = f"{LENT}/main/host/k.cpp"
         (f"struct `Holder<(lambda at {OWN}:AT)>`", "struct `Holder<(lambda at {folder}/k.cpp.j2:6:15)>`"),
         (f'Value = `&"{OWN}"[0]`', 'Value = `&"the rendered source"[0]`'),
         (f"Is it {OWN}? {OWN}.", "Is it the rendered source? the rendered source."),
-        (f"{LENT}/other/device/a b/x.cpp.cpp:1:2 and {OWN}", "another rendered source and the rendered source"),
+        (
+            f"{MEMORY_FOLDER}/other/device/a b/x.cpp.cpp:1:2 and {OWN}",
+            "another rendered source and the rendered source",
+        ),
         (f"{OWN}.cu (and 1 others)", "another rendered source (and 1 others)"),
         ("/usr/include/k.cpp:6:11", "/usr/include/k.cpp:6:11"),
     ],
@@ -352,7 +355,7 @@ def test_calls(places: TemplatePlaces) -> None:
         ("store_0", "3:store_{{ n }}", ["20:store_0"]),
         ("store_1", "3:store_{{ n }}", ["20:store_1"]),
     ]
-    elsewhere = {**ANSWERS["use"], "uri": f"file://{LENT}/main/device/k.cpp"}
+    elsewhere = {**ANSWERS["use"], "uri": f"file://{MEMORY_FOLDER}/main/device/k.cpp"}
     assert answers.function(elsewhere, places, about) is None
 
 
@@ -362,7 +365,7 @@ class _Refusing:
     def __init__(self, *messages: str) -> None:
         self.messages = list(messages)
 
-    async def ask(self, _text: LentText, _method: str, _params: Mapping[str, Any]) -> Any:
+    async def ask(self, _text: MemoryText, _method: str, _params: Mapping[str, Any]) -> Any:
         raise ClangdRefusalError(self.messages.pop(0))
 
     ask_alone = ask
@@ -373,7 +376,7 @@ async def refused(places: TemplatePlaces, *messages: str) -> str:
     template = str(places.path)
     start = Place(line=5, character=10)
     request = CppRequest(question="rename", path=template, start=start, name="width")
-    text = LentText(OWN, places.source.text, (), Path("/"))
+    text = MemoryText(OWN, places.source.text, (), Path("/"))
     question = Question(request, text, places, cast("ClangdSupervisor", _Refusing(*messages)), {})
     with pytest.raises(CkwatchError) as raised:
         await question.answer()

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ckwatch.cpp.clangd import TEXTS_KEPT, Clangd, ClangdEndedError, LentText, OvertakenError
+from ckwatch.cpp.clangd import TEXTS_KEPT, Clangd, ClangdEndedError, MemoryText, OvertakenError
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch.system.processes import ProcessStartError
@@ -27,8 +27,8 @@ def stand_in(tmp_path: Path) -> ClangdStandIn:
     return ClangdStandIn(tmp_path / "clangd")
 
 
-def lent(text: str = "one two\n", path: str = "/lent/k.cpp", *arguments: str, generation: int = 0) -> LentText:
-    return LentText(path, text, ("clang++", *arguments), Path("/"), generation)
+def lent(text: str = "one two\n", path: str = "/lent/k.cpp", *arguments: str, generation: int = 0) -> MemoryText:
+    return MemoryText(path, text, ("clang++", *arguments), Path("/"), generation)
 
 
 @asynccontextmanager
@@ -43,7 +43,7 @@ async def running(stand_in: ClangdStandIn) -> AsyncIterator[Clangd]:
     assert stand_in.alive == []
 
 
-async def hover(clangd: Clangd, text: LentText, character: int = 0) -> str:
+async def hover(clangd: Clangd, text: MemoryText, character: int = 0) -> str:
     found = await clangd.ask(text, HOVER, {"position": {"line": 0, "character": character}})
     return str(found["contents"]["value"])
 

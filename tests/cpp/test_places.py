@@ -9,13 +9,13 @@ import pytest
 
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError, RenderedSource
 from ckwatch.cpp.places import (
-    LENT,
+    MEMORY_FOLDER,
     HeaderPlaces,
     KernelFilePlaces,
     Location,
     Places,
     TemplatePlaces,
-    is_lent,
+    in_memory,
     path_of,
     range_from,
     range_to_lsp,
@@ -25,7 +25,7 @@ from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.text import Position, Range, Span, span
 from helpers.rendered_sources import rendered_source
 
-URI = f"file://{LENT}/main/host/k.cpp"
+URI = f"file://{MEMORY_FOLDER}/main/host/k.cpp"
 NAVIGATION, COMPLETION, SEMANTIC = Forwarding.NAVIGATION, Forwarding.COMPLETION, Forwarding.SEMANTIC
 KERNEL = "/w/k.kernel.toml"
 
@@ -186,7 +186,7 @@ def test_a_header() -> None:
 )
 def test_paths(uri: str, path: str | None) -> None:
     assert path_of(uri) == path
-    assert is_lent(uri) == (LENT in uri)
+    assert in_memory(uri) == (MEMORY_FOLDER in uri)
 
 
 def test_ranges_of_the_protocol() -> None:

@@ -14,14 +14,14 @@ import anyio.lowlevel
 import pytest
 
 from ckwatch.compile.toolchain.clangd import ClangdProgram
-from ckwatch.cpp.clangd import ClangdEndedError, LentText, OvertakenError
+from ckwatch.cpp.clangd import ClangdEndedError, MemoryText, OvertakenError
 from ckwatch.cpp.supervisor import ClangdLimits, ClangdSupervisor
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from fakes.clangd_stand_in import ClangdStandIn
 from fakes.patience import PATIENCE_S
 
 HOVER = "textDocument/hover"
-TEXT = LentText("/lent/k.cpp", "one\n", ("clang++",), Path("/"))
+TEXT = MemoryText("/lent/k.cpp", "one\n", ("clang++",), Path("/"))
 AT = {"position": {"line": 0, "character": 0}}
 QUICK = ClangdLimits(2**40, watch_s=0.01, first_pause_s=0.01)
 
@@ -203,7 +203,7 @@ async def test_one_that_does_not_read(stand_in: ClangdStandIn) -> None:
     async with supervised(stand_in, replace(QUICK, unread_length=5_000_000)) as bench:
         async with anyio.create_task_group() as tasks:
             for number in range(3):
-                large = LentText(f"/lent/{number}.cpp", "one" * 1_000_000, ("clang++",), Path("/"))
+                large = MemoryText(f"/lent/{number}.cpp", "one" * 1_000_000, ("clang++",), Path("/"))
                 tasks.start_soon(bench.supervisor.ask, large, HOVER, AT)
             await bench.until(lambda: bool(bench.said))
             tasks.cancel_scope.cancel()

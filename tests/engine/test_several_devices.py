@@ -85,8 +85,8 @@ class Workers:
         unit = job.contestants[0].name
         self.log.append((device.label, unit))
         self.waits_s.append(job.lease_wait_s)
-        if device.key in self.broken:
-            return BenchmarkFailure(kind=FailureKind.BUSY, message=self.broken[device.key])
+        if device.address in self.broken:
+            return BenchmarkFailure(kind=FailureKind.BUSY, message=self.broken[device.address])
         if self.mistake is not None:
             message = f"the reference is wrong: {self.mistake.sentence}"
             return BenchmarkFailure(kind=FailureKind.REFERENCE, message=message, mistake=self.mistake)
@@ -247,7 +247,7 @@ async def test_units_go_back_to_their_devices_also_in_the_next_daemon(bench: Ben
 
 
 async def test_a_device_in_use_is_left_for_another(bench: Bench, workers: Workers) -> None:
-    workers.broken[GPU0.key] = "somebody computes on it"
+    workers.broken[GPU0.address] = "somebody computes on it"
     async with bench.open() as daemon:
         found = await times(daemon)
     assert {timing.place for timing in found.values()} == {"hip:1"}
@@ -274,7 +274,7 @@ async def test_a_mistake_of_a_reference_is_a_diagnostic_and_tried_on_one_device(
 
 
 async def test_no_device_can_be_used(bench: Bench, workers: Workers) -> None:
-    workers.broken = {GPU0.key: "somebody computes on it", GPU1.key: "somebody computes on that, too"}
+    workers.broken = {GPU0.address: "somebody computes on it", GPU1.address: "somebody computes on that, too"}
     async with bench.open() as daemon:
         (line, _) = await lines_of(daemon, ONE)
         assert line.text == "somebody computes on that, too"
@@ -290,7 +290,7 @@ async def test_another_machine_times_beside_this_one(bench: Bench, workers: Work
         far = next(timing for timing in found.values() if timing.machine)
         listed = await daemon.benchmarks.devices(again=False)
         assert [(one.label, one.address) for one in listed.devices] == [
-            ("hip:0", GPU0.key), ("cpu", "cpu"), ("hip:0 on gpu-box", "gpu-box/0000:c1:00.0"),
+            ("hip:0", GPU0.address), ("cpu", "cpu"), ("hip:0 on gpu-box", "gpu-box/0000:c1:00.0"),
         ]  # fmt: skip
         known = await times(daemon, force=False)
         assert known[far.unit].id == far.id

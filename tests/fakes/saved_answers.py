@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ckwatch.cpp.mappings import RenderedSource
-from ckwatch.cpp.places import LENT, TemplatePlaces
+from ckwatch.cpp.places import MEMORY_FOLDER, TemplatePlaces
 from helpers.rendered_sources import rendered_source
 
 DATA = Path(__file__).parent.parent / "data/clangd"
 TEMPLATE = (DATA / "k.cpp.j2").read_text()
 ANSWERS: dict[str, Any] = json.loads((DATA / "answers.json").read_text())
-URI = f"file://{LENT}/main/host/k.cpp"
+URI = f"file://{MEMORY_FOLDER}/main/host/k.cpp"
 UNIT = "k/one@x86-64"
 
 

@@ -73,11 +73,11 @@ def test_other_machines_are_enough() -> None:
 
 
 def test_what_was_used_before_is_preferred() -> None:
-    assert preferred((FIRST, FAR), FAR.key) == FAR
+    assert preferred((FIRST, FAR), FAR.address) == FAR
     assert preferred((FIRST, FAR), "0000:99:00.0") == FIRST
 
 
 def test_names() -> None:
-    assert (FIRST.label, FIRST.key) == ("hip:0", "0000:c1:00.0")
-    assert (FAR.label, FAR.key) == ("hip:0 on gpu-box", "gpu-box/0000:c1:00.0")
-    assert CPU.key == "cpu"
+    assert (FIRST.label, FIRST.address) == ("hip:0", "0000:c1:00.0")
+    assert (FAR.label, FAR.address) == ("hip:0 on gpu-box", "gpu-box/0000:c1:00.0")
+    assert CPU.address == "cpu"

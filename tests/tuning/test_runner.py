@@ -203,7 +203,7 @@ async def test_a_bad_instance_costs_only_itself(runs: Runs, kind: str, status: E
     reason = next(result.reason for point in run.record.points for result in point.results if result.status is status)
     assert reason in (f"it is {kind}", "no such tile")
     assert {shape: getattr(run.best(shape), "instance", None) for shape in BEST} == BEST
-    assert run.ended == "everything was looked at"
+    assert run.ended == "the whole space was tried"
 
 
 async def test_all_fail(runs: Runs) -> None:

@@ -113,7 +113,7 @@ def test_failures_and_what_was_left_out_have_reasons_and_examples() -> None:
     assert refused[0]["share"] == pytest.approx(100 * 56 / 128)
     gone = table(blocks, "gone").rows
     assert [(row["parameter"], row["value"]) for row in gone] == [("N", "32"), ("N", "64"), ("N", "128")]
-    assert {row["sure"] for row in gone} == {"all points were looked at"}
+    assert {row["sure"] for row in gone} == {"all points were tried"}
 
 
 def test_the_best_so_far_falls_in_steps() -> None:

@@ -107,12 +107,12 @@ def test_a_syntax_error_stands_at_its_line_once(tmp_path: Path) -> None:
     ("files", "place", "words"),
     [
         ({"reference.py": "def f(X, Tiel): ...\n"}, ("reference.py", 0, 9, 13), "did you mean `Tile`? known: X, Index, M, N"),
-        ({"reference.py": "def f(X,\n      ö, ü=3): ...\n"}, ("reference.py", 1, 6, 7), "`f` takes `ö`, which is no input,"),
-        ({"reference.py": "def f(X, *, y): ...\n"}, ("reference.py", 0, 12, 13), "size, runtime argument or parameter;"),
+        ({"reference.py": "def f(X,\n      ö, ü=3): ...\n"}, ("reference.py", 1, 6, 7), "`f` takes `ö`, which is not a size,"),
+        ({"reference.py": "def f(X, *, y): ...\n"}, ("reference.py", 0, 12, 13), "runtime argument, parameter or input;"),
         ({"reference.py": "from h import g as f\n", "h.py": "def g(Y): ...\n"}, ("h.py", 0, 6, 7), "`g` takes `Y`"),
         (
             {"reference.py": "def inputs(sizes, rng, M): ...\ndef f(X): ...\n"}, ("reference.py", 0, 23, 24),
-            "`inputs` takes `M`, which is no parameter of an instance; known: Tile",
+            "`inputs` takes `M`, which is not a parameter of an instance; known: Tile",
         ),
     ],
 )  # fmt: skip

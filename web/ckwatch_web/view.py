@@ -25,7 +25,7 @@ class PageView:
     """One of the page's views.
 
     `show` makes the content; it may ask the client and raise its errors. It is asked again when `depends` says
-    something else, which is quick and asks nobody. Both raise GoneError where the query names what is not there.
+    something else, which is quick and asks no daemon. Both raise GoneError where the query names what is not there.
     `actions` are what the content's actions do, by their keys.
     """
 

@@ -124,28 +124,34 @@ VERIFYING = "verifying "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyJob:
-    """The verification of one artifact by the emulator, without any timing.
-
-    `library` is the emulator's libamdhip64 on this machine and `objdump` the disassembler that it runs. `checked`: look
-    at memory, races and waits too, which takes twice as long. `reference`, `reference_limit_s`: as those of a `Job`;
-    `kept_references` is the folder of its results. `counted`: what is launched once more at the end, to count its
-    instructions; nothing of that is checked. `launch`: how the artifact, a code object, is launched; None for a
-    shared object, whose function `symbol` launches its kernels.
-    """
+class EmulatedLaunches:
+    """Launches on the emulator: of `symbol`, on `trials`. `checked`: look at memory, races and waits too, which takes
+    twice as long. `reference`, `reference_limit_s`: as those of a `Job`. `counted`: the launch that is made once more
+    at the end, to count its instructions; nothing of that is checked."""
 
     arch: str
     symbol: str
     trials: tuple[Trial, ...]
-    library: str
-    objdump: str
     checked: bool = True
     instruction_limit: int = INSTRUCTION_LIMIT
-    seed: int = 1
     reference: PythonReference | None = None
     reference_limit_s: float = REFERENCE_LIMIT_S
-    kept_references: str | None = None
     counted: Trial | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyJob(EmulatedLaunches):
+    """The verification of one artifact by the emulator, without any timing.
+
+    `library` is the emulator's libamdhip64 on this machine and `objdump` the disassembler that it runs.
+    `kept_references` is the folder of the reference's results. `launch`: how the artifact, a code object, is launched;
+    None for a shared object, whose function `symbol` launches its kernels.
+    """
+
+    library: str
+    objdump: str
+    seed: int = 1
+    kept_references: str | None = None
     launch: ModuleLaunch | None = None
 
     @property

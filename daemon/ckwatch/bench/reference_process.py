@@ -349,7 +349,7 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
-    with suppress(BrokenPipeError):  # nobody waits for it any more
+    with suppress(BrokenPipeError):  # no process waits for it any more
         serve(requests, answers)
     os._exit(0)  # threads of the user's do not keep it
 

@@ -44,7 +44,7 @@ _LINE_BUFFERED = 1  # _IOLBF of stdio.h, in glibc and musl
 
 
 def main(runners: Mapping[type, Runner] | None = None) -> None:
-    """Take a job, answer, end. `runners`: what does each type of job, those of `BENCHMARKS` unless told otherwise."""
+    """Take a job, answer, end. `runners`: what does each type of job, by default those of `BENCHMARKS`."""
     questions, answers = _keep_pipes()
     _be_expendable()
     try:

@@ -85,7 +85,7 @@ class SelfTestDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationDone:
-    """All problems of a `VerifyJob` were told."""
+    """All problems of a `VerifyJob` were reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

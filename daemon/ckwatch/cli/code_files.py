@@ -18,7 +18,6 @@ from ckwatch.cli.kernel_figures import INDENT, Line, isa_lines, kernel_lines
 from ckwatch.cli.output import Output, SourceCache, aligned
 from ckwatch.cli.trust import trusted_workspace
 from ckwatch.codeobject.code_files import CodeFile, CodeObject, open_code_file
-from ckwatch.codeobject.listing_text import IsaView
 from ckwatch.codeobject.loop_ranking import NOT_RANKED, RankedLoop, rank_loops
 from ckwatch.codeobject.metadata import ArgumentMetadata
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, main_kernel
@@ -27,6 +26,7 @@ from ckwatch.codeobject.tools.llvm_tools import LlvmTools
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.amounts import count, size
 from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.isa import IsaView
 from ckwatch.wire.analysis import Isa
 from ckwatch.workspace.loading import load_workspace
 

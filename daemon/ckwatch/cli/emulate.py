@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from ckwatch.codeobject.source_lines import CallChain
     from ckwatch.compile.toolchain.model import Toolchain
 
-OPTIONS = ("--arch", "--flags", "--instruction-limit", "--print-command")
 REPORT_VARIABLE = "CKWATCH_EMULATOR_REPORT"
 OBJECTS_VARIABLE = "CKWATCH_EMULATOR_OBJECTS"
 _AMD_GPU = 224
@@ -72,7 +71,8 @@ def run(options: argparse.Namespace) -> int:
     toolchain = dependency(options, "discover", discover)(choice)
     program = options.program
     if source:
-        if mistaken := next((one for one in options.arguments if one.partition("=")[0] in OPTIONS), None):
+        own = options.parser.own_options
+        if mistaken := next((one for one in options.arguments if one.partition("=")[0] in own), None):
             _tell(f"note: the program gets {mistaken}: options of ckwatch stand before {options.program}")
         compiled = _compiled(options, toolchain, store)
         if compiled is None:

@@ -55,7 +55,7 @@ ENDED_S = 60.0
 """How long a cluster may take to end its workers before it is killed."""
 
 
-IN_BETWEEN = "the farm is being started or ended", "Try again in a moment."
+IN_BETWEEN = "the farm is starting or stopping", "Try again in a moment."
 
 UNPROTECTED = (
     "ckwatch: without certificates, every user of this machine can run programs as you through the farm; "
@@ -86,7 +86,7 @@ async def up(options: argparse.Namespace) -> int:
         await started_apart("the farm", [*module_command("ckwatch.farm.cluster"), str(root)], log, kept=False)
         found = await to_thread.run_sync(running_cluster, root)
         if found is None:
-            raise CkwatchError("the farm ended while it started", f"{last_words(log)}its log is {log}")
+            raise CkwatchError("the farm stopped while it was starting", f"{last_words(log)}its log is {log}")
         print(f"the farm is up at {found.address}")
         print(f"  process  {found.pid}\n  log      {log}")
         if found.address.startswith("tcp:"):

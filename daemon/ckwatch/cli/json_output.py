@@ -307,7 +307,7 @@ _VERIFY = (
 )  # fmt: skip
 _IMPORTED_KERNELS = _answer(
     "ImportedKernels",
-    """The files that were written. `open`: what each kernel leaves to be said, by the name of an answer;
+    """The files that were written. `open`: the answers that each kernel still needs, by their names;
     `stand_ins`: headers that files were written for; `missing_headers` those that were found nowhere.""",
     files=tuple[str, ...],
     open=dict[str, dict[str, str]],
@@ -459,7 +459,7 @@ OUTPUT: dict[str, tuple[type, ...]] = {
     "baseline list": (_answer("BaselineList", "All baselines.", baselines=tuple[Baseline, ...]),),
     "baseline remove": (
         _answer(
-            "BaselineRemoved", "A baseline that is no more, and of how many units it had timings.", name=str, units=int
+            "BaselineRemoved", "A removed baseline, and of how many units it had timings.", name=str, units=int
         ),
     ),
     "export": _EXPORT,

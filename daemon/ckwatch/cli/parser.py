@@ -332,7 +332,7 @@ IMPORTS = (
             type=Path,
             nargs="+",
         ),
-        named("units", "--unit", "UNIT", "whose kernel it is: lines of its text are shown at its template, and kept"),
+        named("units", "--unit", "UNIT", "the kernel's unit: lines of its text are shown at its template, and kept"),
         value(
             "--shape",
             "SHAPE",
@@ -345,10 +345,10 @@ IMPORTS = (
     ),
     command(
         "timings",
-        "Keep what others measured beside one's own timings",
+        "Keep timings that others measured beside your own",
         value("files", "FILE", "AITER's *_tuned_gemm.csv, Kernel Tuner's cache or T4 file", type=Path, nargs="*"),
-        choice("--format", ("aiter", "kernel-tuner"), "whose format it is (default: by what is in the file)"),
-        value("--source", "TEXT", "whose timings they are, as in 'AITER e4048607'"),
+        choice("--format", ("aiter", "kernel-tuner"), "the file's format (default: by its content)"),
+        value("--source", "TEXT", "the source of the timings, such as 'AITER e4048607'"),
         named("kernels", "--kernel", "KERNEL", "which kernel they are about, if FILE does not say it"),
         value("--device", "TEXT", "where they were measured, if FILE does not say it"),
         Alternatives(
@@ -588,7 +588,7 @@ BUILDING = (
         ),
         OF_ARCH,
         choice("--strategy", ("local", "random", "all"), "how to search (default: local)", "local"),
-        value("--seed", "N", "of what is drawn at random (default: 0)", type=whole, default=0),
+        value("--seed", "N", "seed of random choices (default: 0)", type=whole, default=0),
         value("--jobs", "N", "compiles at a time (default: the workspace's)", type=positive),
         flag("--no-racing", "time each instance to the end, however slow it is"),
         flag("--again", "forget what earlier runs have found"),
@@ -1049,6 +1049,8 @@ class CommandParser(argparse.ArgumentParser):
             added = self.add_argument(*option.names, **option.settings)
             if option.completes:
                 added.completer = names(option.completes)  # type: ignore[attr-defined]  # where argcomplete looks for it
+        words = (name for option in one.options if isinstance(option, Option) for name in option.names)
+        self.own_options = {word for word in words if word[0] == "-"}
         self.set_defaults(run=one.run)
 
 

@@ -26,7 +26,7 @@ class OutputSchema(GenerateJsonSchema):
         return True
 
     def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
-        """Without the default, which nobody needs to know."""
+        """Without the default, which users need not know."""
         return self.generate_inner(schema["schema"])
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # a title says no more than the name

@@ -35,7 +35,7 @@ class StyledText:
 
 def cell_width(text: str) -> int:
     """How many cells of a terminal the text takes."""
-    if text.isascii():  # without control characters, which nobody prints
+    if text.isascii():  # without control characters
         return len(text)
     from rich.cells import cell_len
 

@@ -202,7 +202,7 @@ def _where_libraries_go(
             "Install them from where it comes from (AMD's packages are called rocprim-dev, hipcub-dev, …), or install "
             "ckwatch's own toolchain with them: `ckwatch toolchain install all --with …`.",
         )
-    return part, f"Without effect here: {used.title} is used, which has libraries of its own."
+    return part, f"Without effect here: {used.title} is used, which has its own libraries."
 
 
 def _toolchain_choice(root: Path | None) -> ToolchainChoice | None:

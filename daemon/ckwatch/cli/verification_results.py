@@ -137,7 +137,7 @@ class VerificationResults:
 
 
 def _is_news() -> bool:
-    """Return True the first time that this user is told what is not modelled."""
+    """Return True the first time that this user is shown what is not modelled."""
     digest = hashlib.sha256("\n".join(NOT_MODELLED).encode()).hexdigest()[:12]
     try:
         marker = cache_folder() / f"told-not-modelled-{digest}"

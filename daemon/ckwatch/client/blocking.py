@@ -84,7 +84,7 @@ class _Apart(Generic[Result]):
         self._ended.release()
 
     def _leave(self) -> None:
-        # nobody waits for this thread: what goes wrong is of no interest any more
+        # nothing waits for this thread: errors are of no interest any more
         with suppress(BaseException):
             self._give_up()
             self._ended.acquire()

@@ -288,7 +288,7 @@ def _log_file(path: Path) -> IO[bytes]:
 
 
 def last_words(log: Path) -> str:
-    """The last lines of a log; for a thread."""
+    """The last lines of a log. Blocks; call from a worker thread."""
     with suppress(OSError), log.open(encoding="utf-8", errors="replace") as file:
         return "".join(deque(file, _LAST_WORDS))
     return ""

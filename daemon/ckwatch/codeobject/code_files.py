@@ -8,7 +8,7 @@
 | a package of AOT Inductor (`.pt2`), any zip archive | its members of these kinds |
 | a folder | its files of these kinds, at any depth |
 
-Files are told apart by what they contain, not by their names. Whatever is damaged becomes a note.
+Files are distinguished by their content, not by their names. Whatever is damaged becomes a note.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class LaunchCounters:
     def add(self, launch: Hashable, kernel: str, counter: str, value: float, time_ns: int | None = None) -> None:
         """Take a value of a launch. Raises ValueError for one that is no number."""
         if not isfinite(value):
-            raise ValueError(f"{value} is no count")
+            raise ValueError(f"{value} is not a count")
         self.launch(launch, kernel, time_ns)
         self._values[kernel][counter] += value  # type: ignore[assignment]  # a Counter adds floats as well
         self._counted[kernel, counter].add(launch)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from itertools import groupby
 
 from ckwatch.checks.places import RenderedFile, SourcePlace
@@ -18,7 +17,7 @@ from ckwatch.codeobject.listing import Listing, ListingRow, line_shares
 from ckwatch.codeobject.main_loop import mix_of
 from ckwatch.codeobject.mnemonics import explain
 from ckwatch.codeobject.source_lines import CallChain, short_path
-from ckwatch.model.isa import IsaFold, IsaLine
+from ckwatch.model.isa import IsaFold, IsaLine, IsaView
 from ckwatch.model.text import Position, Span
 
 _TEXT_WIDTH = 56
@@ -175,18 +174,6 @@ def _mix_text(mix: Mapping[str, int]) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsaView:
-    """A kernel's listing as text. `has_lines`: some instruction has a source line."""
-
-    text: str
-    lines: tuple[IsaLine, ...]
-    folds: tuple[IsaFold, ...]
-    mnemonics: Mapping[str, str] = field(default_factory=dict)
-    has_lines: bool = False
-    notes: tuple[str, ...] = ()
 
 
 def isa_view(

@@ -79,7 +79,7 @@ def _rated(kernel: KernelReport, row: RankedLoop) -> RankedLoop:
 def _placed(group: Sequence[RankedLoop]) -> list[RankedLoop]:
     if group[0].work is None:
         return list(group)
-    # Loops that fill the matrix unit are told apart by how many waves they need for it.
+    # Loops that fill the matrix unit are distinguished by how many waves they need for it.
     ranked = sorted(group, key=lambda one: (-round(one.rate or 0, 6), -(one.matrix_use or 0)))
     best = ranked[0].rate or 0
     return [

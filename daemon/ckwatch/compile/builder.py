@@ -197,7 +197,7 @@ class Builder:
         options: build_events.BuildOptions = build_events.DEFAULT_OPTIONS,
         on_event: build_events.OnBuildEvent = build_events.ignore,
     ) -> BuildOutcome:
-        """The artifact of `request`, from the store or compiled now; `on_event` is told of nothing but compiles.
+        """The artifact of `request`, from the store or compiled now; `on_event` gets events of compiles only.
 
         Raises ToolchainError when the compiler cannot be started, StoreError when the store cannot be written (a full
         one is a `fault`).
@@ -286,7 +286,7 @@ class Builder:
     def _stored(
         self, build: _Build, outcome: CompileOutcome, folder: Path, claim: _Claim, ended_ns: int
     ) -> tuple[Artifact | None, CompileOutcome]:
-        """Store what came of a compile; then nothing is left of it elsewhere. For a thread."""
+        """Store what came of a compile; then nothing is left of it elsewhere. Blocks; call from a worker thread."""
         artifact, outcome = self._publish(build, outcome, folder, ended_ns)
         if artifact is not None:
             shutil.rmtree(folder, ignore_errors=True)

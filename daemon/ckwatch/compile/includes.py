@@ -45,7 +45,8 @@ def unreadable_includes(source: str, source_name: str, folders: Sequence[Path]) 
     """Return a compiler's message about includes that lead to something other than a header, as a log; empty if there
     are none.
 
-    `folders` are searched in this order, and for the files in them it is looked into what they include. For a thread.
+    `folders` are searched in this order, and for the files in them it is looked into what they include. Blocks; call
+    from a worker thread.
     """
     printed: list[str] = []
     waiting: list[tuple[str, str | None, str]] = [(source_name, None, source)]
@@ -71,9 +72,9 @@ def unreadable_includes(source: str, source_name: str, folders: Sequence[Path]) 
 
 def possible_includes(source: str, folders: Sequence[Path]) -> list[str]:
     """Absolute paths of all files that `source` may include from `folders`, or from beside what it includes: conditions
-    are not looked at, and where several folders have a name all of them count. For a thread.
+    are not looked at, and where several folders have a name all of them count. Blocks; call from a worker thread.
 
-    Raises ValueError, which says why, where that cannot be told: a name that a macro makes up, or too many files.
+    Raises ValueError, which says why, where that is unknown: a name that a macro makes up, or too many files.
     """
     found: dict[str, None] = {}
     waiting: list[tuple[str | None, str]] = [(None, source)]

@@ -57,7 +57,8 @@ def has_all_headers(toolchain: Toolchain | NvccToolchain) -> bool:
 
 
 def lacking_headers(toolchain: Toolchain | NvccToolchain, workspace: Workspace, unit: Unit, rendered: Rendered) -> str:
-    """The library of AMD's that the text includes and no folder of headers holds, and how to get it; for a thread.
+    """The library of AMD's that the text includes and no folder of headers holds, and how to get it. Blocks; call from
+    a worker thread.
 
     As of ROCm 7.14, Composable Kernel is a package of its own.
     """

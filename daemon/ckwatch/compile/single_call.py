@@ -115,7 +115,8 @@ def outcome_with_places(outcome: CompileOutcome, again: CompileOutcome) -> Compi
 
 
 def _taken(request: CompileRequest, folder: Path) -> tuple[str, ...]:
-    """The headers of a compile that has ended; its object is made ready to be linked. For a thread."""
+    """The headers of a compile that has ended; its object is made ready to be linked. Blocks; call from a worker
+    thread."""
     if request.language is Language.HIP:
         weaken_source_id(folder / OBJECT)
     headers = read_headers(folder, DEPENDENCIES, HEADER_LIST)
@@ -236,7 +237,7 @@ def _code_object(job: compile_job.CompileJob) -> Path:
 def _gathered(
     job: compile_job.CompileJob, files: dict[ProductKind, Path], headers: tuple[str, ...], code_object: Path | None
 ) -> tuple[str, ...]:
-    """Complete the files of a compile that has linked; what it exports. For a thread."""
+    """Complete the files of a compile that has linked; what it exports. Blocks; call from a worker thread."""
     write_dependencies(files[ProductKind.DEPENDENCIES], headers)
     exports = elf.exported_symbols(files[ProductKind.SHARED_OBJECT])
     if job.request.language is Language.CU:

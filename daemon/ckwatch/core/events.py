@@ -295,7 +295,7 @@ class ShapeTiming:
     raced: bool = False
     """It was taken in a race, which says less than one by itself."""
     device: str = ""
-    """`DeviceFacts.key` of where it was taken."""
+    """`Device.address` of where it was taken."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ def apply_invalidation(state: State, out: Effects, key: events.UnitKey) -> bool:
 def _invalidate_dependents(state: State, out: Effects, path: str, digest: str | None, at: float) -> None:
     is_news = state.graph.note_change(path, digest)
     dependents = state.graph.dependents_of_change(path, digest)
-    # A save may be reported twice. The compilers that the first report has started have read what it told of.
+    # A save may be reported twice. The compilers that the first report has started have read what it reported.
     recompile = [key for key in dependents.recompile if is_news or (unit := state.find(key)) is None or unit.settled]
     for key, toolchain in dependents.recheck:
         toolchain_schedule.outdate(state, out, key, toolchain)

@@ -249,7 +249,7 @@ def _fitting(state: State, unit: UnitState, request: TimingRequest) -> dict[str,
     kind = DEVICE_KINDS[language_of(unit.unit.kernel.template)]
     asked = (kind, unit.unit.arch, request.device or state.benchmarks.device)
     if asked not in state.fitting_devices:
-        state.fitting_devices[asked] = {device.key: device for device in devices_for(state.devices, *asked)}
+        state.fitting_devices[asked] = {device.address: device for device in devices_for(state.devices, *asked)}
     return state.fitting_devices[asked]
 
 
@@ -269,7 +269,10 @@ def devices_found(state: State, out: Effects, event: events.DevicesFound) -> Non
         if unit is None or request is None or unit.timing.work is not work or name != (request.device or ""):
             continue
         fitting = _fitting(state, unit, request)
-        if fitting and (key := preferred([*fitting.values()], _last_device(unit, shape)).key) not in state.measuring:
+        if (
+            fitting
+            and (key := preferred([*fitting.values()], _last_device(unit, shape)).address) not in state.measuring
+        ):
             state.measuring[key] = state.measuring.pop(name)
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError
 from ckwatch.cpp.places import (
-    LENT,
+    MEMORY_FOLDER,
     Location,
     Places,
-    is_lent,
+    in_memory,
+    memory_path,
     path_of,
-    path_of_lent,
     range_from,
     range_to_lsp,
     to_lsp,
@@ -85,7 +85,7 @@ def locations(result: Json | Sequence[Json] | None, places: Places) -> list[Loca
 
 
 def files(result: Json | Sequence[Json] | None) -> list[str]:
-    """The paths of locations that are in files, not in texts that are lent to clangd."""
+    """The paths of locations that are in files, not in texts that only clangd has."""
     return [path for one in _named(result) if (path := path_of(one.uri)) is not None]
 
 
@@ -179,17 +179,17 @@ def name_at(result: Json, places: Places, text: str) -> Json:
     return {"placeholder": text, "range": range_to_lsp(own)}
 
 
-_LENT = re.compile(rf"{LENT}/[^\n\"'`]*?\.(?:hip|cpp|cu)(?!\.?\w)(?::\d+:\d+)?")
+_LENT = re.compile(rf"{MEMORY_FOLDER}/[^\n\"'`]*?\.(?:hip|cpp|cu)(?!\.?\w)(?::\d+:\d+)?")
 
 
 def in_own_words(given: Any, places: Places) -> Any:
-    """Return a message or an answer of clangd's without names of texts that are lent to it: places of the asked text
+    """Return a message or an answer of clangd's without names of texts in its memory: places of the asked text
     (`PATH:LINE:COLUMN`, from one) as the client knows them, others as what they are."""
     if isinstance(given, dict):
         return {key: value if key in _KEPT else in_own_words(value, places) for key, value in given.items()}
     if isinstance(given, list):
         return [in_own_words(one, places) for one in given]
-    if not isinstance(given, str) or LENT not in given:
+    if not isinstance(given, str) or MEMORY_FOLDER not in given:
         return given
 
     def own(found: re.Match[str]) -> str:
@@ -201,7 +201,7 @@ def in_own_words(given: Any, places: Places) -> Any:
         start = at if location is None else location.range.start
         return f"{path or 'the rendered source'}:{start.line + 1}:{start.column + 1}"
 
-    said = re.sub(rf"{re.escape(path_of_lent(places.uri))}(?::(\d+):(\d+)|(?!\.?\w))", own, given)
+    said = re.sub(rf"{re.escape(memory_path(places.uri))}(?::(\d+):(\d+)|(?!\.?\w))", own, given)
     return _LENT.sub("another rendered source", said)
 
 
@@ -216,18 +216,18 @@ Edits = Sequence[tuple[Location, str]]
 def edits(result: Json | None, places: Places) -> Edits:
     """The edits of a change. Raises NotForwardedError where one of them cannot be made in a template.
 
-    Those of other texts that are lent to clangd are left out: they are the same template, or none of this unit's.
+    Those of other texts that only clangd has are left out: they are the same template, or none of this unit's.
     """
     found = []
     for uri, changes in _changes(result or {}):
-        if is_lent(uri) and uri != places.uri:
+        if in_memory(uri) and uri != places.uri:
             continue
         for one in changes:
             place = range_from(one["range"])
             span = places.exact(uri, place)
             if _JINJA.search(places.in_template(place, one["newText"])):
                 raise NotForwardedError("the new text would be read as Jinja")
-            if LENT in one["newText"]:
+            if MEMORY_FOLDER in one["newText"]:
                 raise NotForwardedError("the new text would name a file that does not exist")
             found.append((Location(uri_of(span.path), Range(span.start, span.end)), one["newText"]))
     return found

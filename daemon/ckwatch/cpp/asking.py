@@ -15,9 +15,9 @@ from ckwatch.compile.request import CompileRequest, CompilerToolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.unit_state import InputState, UnitState
 from ckwatch.cpp.arguments import CUDA_SUBSTITUTES, SIDES, clangd_arguments, cuda_arguments
-from ckwatch.cpp.clangd import ClangdRefusalError, LentText, OvertakenError
+from ckwatch.cpp.clangd import ClangdRefusalError, MemoryText, OvertakenError
 from ckwatch.cpp.mappings import NotForwardedError, RenderedSource
-from ckwatch.cpp.places import LENT, HeaderPlaces, KernelFilePlaces, Places, TemplatePlaces, path_of
+from ckwatch.cpp.places import MEMORY_FOLDER, HeaderPlaces, KernelFilePlaces, Places, TemplatePlaces, path_of
 from ckwatch.cpp.questions import METHODS, ClangdAnswer, Question, position_of
 from ckwatch.cpp.renaming import left_behind
 from ckwatch.cpp.supervisor import ClangdSupervisor
@@ -120,12 +120,12 @@ class AskedSource:
         return CppAnswer(unit=self.unit.key.unit, side=answered, digest=digest, result=found.json)
 
     async def question(self, request: CppRequest, side: Side, slot: str = "main") -> Question:
-        """The question to one side. `slot` tells texts of a template apart that are lent to clangd beside each other.
+        """The question to one side. `slot` distinguishes texts of a template that clangd has at the same time.
         Raises NotForwardedError before clangd is started, and as `ClangdSupervisor.ready`."""
         path, unit, source = request.path, self.unit.unit, self.source
         is_header = path is not None and not path.endswith((".j2", ".kernel.toml")) and path not in source.read
         # One text for all views and instances of a template: what clangd has read of the headers fits them all.
-        uri_path = f"{LENT}/{slot}/{side}/{unit.kernel.template}"
+        uri_path = f"{MEMORY_FOLDER}/{slot}/{side}/{unit.kernel.template}"
         uri_path = f"{uri_path.removesuffix('.j2')}.{source.request.language.value}"
         common = (Path(uri_path).as_uri(), self.unit.key.unit, source.rendered, _is_built_in)
         places: Places
@@ -144,10 +144,10 @@ class AskedSource:
         if isinstance(self.compiler, NvccToolchain):
             cuda = await to_thread.run_sync(_cuda_arguments, self.compiler, self.substitutes)
         arguments = clangd_arguments(source.request, self.compiler, side, resources=program.resource_folder, cuda=cuda)
-        text = LentText(uri_path, source.rendered.text, arguments, self.root, source.generation)
+        text = MemoryText(uri_path, source.rendered.text, arguments, self.root, source.generation)
         if is_header and path is not None:
             content = await to_thread.run_sync(_header_text, path)
-            text = LentText(path, content, arguments, self.root, source.generation, is_lent=False)
+            text = MemoryText(path, content, arguments, self.root, source.generation, in_memory=False)
             places = HeaderPlaces(text.uri)
         return Question(
             request, text, places, self.supervisor, {"unit": self.unit.key.unit, "side": side, "path": path}

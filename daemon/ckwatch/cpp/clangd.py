@@ -1,4 +1,4 @@
-"""A running clangd: texts that are lent to it from memory, requests in their order, and its end.
+"""A running clangd: texts that it gets from memory, requests in their order, and its end.
 
 A request is about the text that was sent before it, also when the text changes while it is answered: clangd takes
 messages in their order. What it says of its own accord is passed over, diagnostics included; of the regions that the
@@ -107,10 +107,10 @@ class OvertakenError(CkwatchError):
 
 
 @dataclass(frozen=True, slots=True)
-class LentText:
+class MemoryText:
     """A text at a path, which need not exist, and the command that compiles it (without the path).
 
-    `generation` changes with the files that it includes. `is_lent`: it is no file.
+    `generation` changes with the files that it includes. `in_memory`: it is no file.
     """
 
     path: str
@@ -118,11 +118,11 @@ class LentText:
     arguments: tuple[str, ...]
     folder: Path
     generation: int = 0
-    is_lent: bool = True
+    in_memory: bool = True
 
     @property
     def uri(self) -> str:
-        """As clangd is told."""
+        """The URI that clangd knows it by."""
         return Path(self.path).as_uri()
 
 
@@ -152,7 +152,7 @@ class Clangd:
         """Characters of texts that wait to be written to it."""
         self.skipped: dict[str, list[Range]] = {}
         """Ranges that the preprocessor skips in a text, by URI."""
-        self._texts: dict[str, tuple[int, LentText]] = {}
+        self._texts: dict[str, tuple[int, MemoryText]] = {}
         """By path with their versions, those that were asked about last at the end."""
         self._pending: dict[int, _Pending] = {}
         self._shared: dict[object, _Pending] = {}
@@ -163,7 +163,7 @@ class Clangd:
         self._edits: list[Mapping[str, Any]] = []
         self._editing = anyio.Lock()
         self._abandoned: _Pending | None = None
-        """A command whose edits nobody waits for any more."""
+        """A command whose edits are not awaited any more."""
         self._last_words = b""
 
     @classmethod
@@ -228,7 +228,7 @@ class Clangd:
             raise CkwatchError("clangd does not say what it can do") from error
         self._send({"method": "initialized", "params": {}})
 
-    async def ask(self, text: LentText, method: str, params: Mapping[str, Any]) -> Any:
+    async def ask(self, text: MemoryText, method: str, params: Mapping[str, Any]) -> Any:
         """The answer to a request about `text`, whose URI is added to `params`. Raises ClangdEndedError, OvertakenError
         and ClangdRefusalError. It is given up when all who ask it at the same time are cancelled."""
         self._show(text)
@@ -240,19 +240,19 @@ class Clangd:
             self._shared[key] = pending
         return await self._answer(pending)
 
-    async def ask_alone(self, text: LentText, method: str, params: Mapping[str, Any]) -> Any:
+    async def ask_alone(self, text: MemoryText, method: str, params: Mapping[str, Any]) -> Any:
         """As `ask`, for what clangd looks for in all texts that it has read: other texts are emptied before.
 
         They may be of other instances, or of the other side: to clangd a name in them would be the same.
         """
-        others = [lent for path, (_, lent) in self._texts.items() if path != text.path and lent.is_lent]
+        others = [opened for path, (_, opened) in self._texts.items() if path != text.path and opened.in_memory]
         emptied = [replace(other, text=headers_alone(other.text)) for other in others]
         changed = [each for each in emptied if each not in others]
         for each in (*changed, text):
             await self.ask(each, "textDocument/documentSymbol", {})  # it has been read when this is answered
         return await self.ask(text, method, params)
 
-    async def edits_of(self, text: LentText, command: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    async def edits_of(self, text: MemoryText, command: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The edit that one of its commands would make. Raises as `ask`."""
         given = {"command": command["command"], "arguments": command.get("arguments", [])}
         async with self._editing:
@@ -266,7 +266,7 @@ class Clangd:
             self._abandoned = None
             return self._edits[-1] if self._edits else None
 
-    def _show(self, text: LentText) -> None:
+    def _show(self, text: MemoryText) -> None:
         version, known = self._texts.pop(text.path, (-1, None))
         if known is None or known.arguments != text.arguments:
             command = {"workingDirectory": str(text.folder), "compilationCommand": [*text.arguments, text.path]}

@@ -221,23 +221,23 @@ def _is_plain(span: Span, value: ParameterValue) -> bool:
     return isinstance(value, str) and span.end.column - span.start.column == len(value) + 2 and "\\" not in value
 
 
-LENT = "/ckwatch-lent-to-clangd"
-"""Begins the paths of texts that are lent to clangd; there is no such folder."""
+MEMORY_FOLDER = "/ckwatch-in-memory"
+"""Begins the paths of texts that only clangd has; there is no such folder."""
 
 
 def path_of(uri: str) -> str | None:
     """The path of a file's URI; None for other schemes and texts of ours."""
     parts = urlsplit(uri)
-    return None if parts.scheme != "file" or is_lent(uri) else unquote(parts.path)
+    return None if parts.scheme != "file" or in_memory(uri) else unquote(parts.path)
 
 
-def is_lent(uri: str) -> bool:
+def in_memory(uri: str) -> bool:
     """Return True for the URI of a text that clangd gets from us."""
-    return path_of_lent(uri).startswith(f"{LENT}/")
+    return memory_path(uri).startswith(f"{MEMORY_FOLDER}/")
 
 
-def path_of_lent(uri: str) -> str:
-    """The path as clangd names it of a text that is lent to it."""
+def memory_path(uri: str) -> str:
+    """The path as clangd names it of a text in its memory."""
     return unquote(urlsplit(uri).path)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from anyio import to_thread
 
 from ckwatch.cpp import answers
-from ckwatch.cpp.clangd import ClangdEndedError, ClangdRefusalError, LentText, OvertakenError
+from ckwatch.cpp.clangd import ClangdEndedError, ClangdRefusalError, MemoryText, OvertakenError
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError
-from ckwatch.cpp.places import LENT, Location, Places, range_from, range_to_lsp, to_lsp
+from ckwatch.cpp.places import MEMORY_FOLDER, Location, Places, range_from, range_to_lsp, to_lsp
 from ckwatch.cpp.supervisor import ClangdSupervisor
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import LineIndex, Position, Range
@@ -28,8 +28,8 @@ ROUNDS = 4
 INVOKED, BY_CHARACTER = 1, 2
 """Why a completion is asked for (`CompletionTriggerKind`)."""
 
-UNREAD = re.compile(rf"Files? must be saved first: {LENT}/")
-"""Refusal of a rename by clangd when a text that is lent to it has changed since it was read."""
+UNREAD = re.compile(rf"Files? must be saved first: {MEMORY_FOLDER}/")
+"""Refusal of a rename by clangd when a text in its memory has changed since it was read."""
 
 CLANGD_TRIGGERS = frozenset('.<>:"/*')
 
@@ -65,7 +65,7 @@ class Question:
     """A request, the text that clangd is asked about, and its places. `about` finds the text of a call again."""
 
     request: CppRequest
-    text: LentText
+    text: MemoryText
     places: Places
     supervisor: ClangdSupervisor
     about: Mapping[str, Any]

@@ -18,7 +18,7 @@ from ckwatch.compile.toolchain.clangd import ClangdProgram, fetch_clangd, find_c
 from ckwatch.compile.toolchain.install_steps import InstallStep
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
-from ckwatch.cpp.clangd import Clangd, ClangdEndedError, LentText, OvertakenError
+from ckwatch.cpp.clangd import Clangd, ClangdEndedError, MemoryText, OvertakenError
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.system.processes import resident_bytes
 from ckwatch.workspace.settings import Settings
@@ -32,7 +32,7 @@ IDLE = "it was not used"
 class ClangdLimits:
     """`memory_bytes` is what its process may hold, `unread_length` how many characters of texts may wait for it.
 
-    It is ended when nobody has asked it for `idle_s`: it holds half a gigabyte. When it has died it is started again
+    It is stopped after `idle_s` without a question: it holds half a gigabyte. When it has died it is started again
     after `first_pause_s`, twice as long each time, up to `longest_pause_s`, until it has lived for `steady_s`. It says
     what it can do within milliseconds, at most `start_s`. One that could not be found or fetched is looked for again
     after `find_again_s`.
@@ -116,15 +116,15 @@ class ClangdSupervisor:
         assert self._program is not None  # noqa: S101  # it runs
         return self._program
 
-    async def ask(self, text: LentText, method: str, params: Mapping[str, Any]) -> Any:
+    async def ask(self, text: MemoryText, method: str, params: Mapping[str, Any]) -> Any:
         """The answer of the running clangd, of the next one if it dies meanwhile. Raises as `Clangd.ask`."""
         return await self._asked(lambda clangd: clangd.ask(text, method, params))
 
-    async def ask_alone(self, text: LentText, method: str, params: Mapping[str, Any]) -> Any:
+    async def ask_alone(self, text: MemoryText, method: str, params: Mapping[str, Any]) -> Any:
         """As that of `Clangd`."""
         return await self._asked(lambda clangd: clangd.ask_alone(text, method, params))
 
-    async def edits_of(self, text: LentText, command: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    async def edits_of(self, text: MemoryText, command: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """As that of `Clangd`."""
         found: Mapping[str, Any] | None = await self._asked(lambda clangd: clangd.edits_of(text, command))
         return found

@@ -192,7 +192,7 @@ async def open_engine(
 
 
 def _report_shared(loop: EngineLoop, token: EventLoopToken, problem: str | None) -> None:
-    """For a thread. A daemon that ends is not told."""
+    """Post an event from a worker thread, unless the daemon is stopping."""
     with suppress(RunFinishedError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         from_thread.run(loop.post, events.WarningChanged("shared-store", problem), token=token)
 
@@ -301,7 +301,7 @@ class _Parts:
         await self._loop.post(events.DevicesFound(devices))
 
     def _make_listings(self) -> IsaListings:
-        """For a thread: its modules take a while to load."""
+        """Blocks; call from a worker thread: its modules take a while to load."""
         from ckwatch.engine.queries.listings import IsaListings, SourceLines
 
         if self._listings is None:
@@ -361,7 +361,8 @@ def database_path(root: Path, environment: Mapping[str, str] = os.environ) -> Pa
 def remembered_timings(
     kernels: Iterable[events.KernelUnits], timings: Timings
 ) -> dict[str, Mapping[str, events.ShapeTiming]]:
-    """The newest of each unit and shape that is as it was; for a thread. Nothing when the history cannot be read."""
+    """The newest of each unit and shape that is as it was. Blocks; call from a worker thread. Nothing when the history
+    cannot be read."""
     found: dict[str, Mapping[str, events.ShapeTiming]] = {}
     try:
         for kernel in kernels:
@@ -389,12 +390,12 @@ def _shape_timing(unit: Unit, shape: Shape, record: TimingRecord) -> events.Shap
     rows = tuple(record_to_wire(record, record.artifact_key))
     wrong = () if record.failure is None else (failure_diagnostic(unit, shape, record.failure),)
     raced = record.report is not None and record.report.raced
-    device = "" if record.device is None else record.device.key
+    device = "" if record.device is None else record.device.address
     return events.ShapeTiming(shape.name, record.artifact_key, rows, wrong, raced=raced, device=device)
 
 
 def remembered_figures(units: Iterable[str], artifacts: Artifacts) -> dict[str, events.ArtifactFigures]:
-    """The last figures of each unit; for a thread. Nothing when the history cannot be read."""
+    """The last figures of each unit. Blocks; call from a worker thread. Nothing when the history cannot be read."""
     found: dict[str, events.ArtifactFigures] = {}
     try:
         for unit, (_, content) in artifacts.latest(units, form=code_version()).items():

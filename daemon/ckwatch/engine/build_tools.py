@@ -75,7 +75,7 @@ class BuildTools:
         does any more."""
 
     def configure(self, settings: Settings, *, root: Path | None = None, cuda: bool = False) -> None:
-        """Find the compiler and open the store; for a thread, one call at a time.
+        """Find the compiler and open the store. Blocks; call from a worker thread, one call at a time.
 
         `root` is the workspace's folder. `cuda`: without a HIP compiler, nvcc alone will do.
         """
@@ -240,7 +240,8 @@ class BuildTools:
             await pool.rest()
 
     def load_product(self, path: Path) -> bytes:
-        """A file of an artifact, as it was stored; for a thread. Raises LostArtifactError and StoreError."""
+        """A file of an artifact, as it was stored. Blocks; call from a worker thread. Raises LostArtifactError and
+        StoreError."""
         return verified(path) if self.store is None else self.store.load(path)
 
     def header_set(self, name: str, compiler: CompilerWithStore | None = None) -> HeaderFacts | None:

@@ -38,7 +38,7 @@ from ckwatch.system.python_process import module_command, module_environment
 from ckwatch.workspace.writers import Writers
 
 FINISH_S = 0.1
-"""A render that nobody wants any more may still end by itself: a worker takes longer to start than most renders do."""
+"""A render that is no longer requested may still end by itself: a worker takes longer to start than most renders do."""
 
 GRACE_S = 2.0
 """A worker stops itself at its time limit; this much later it is killed."""

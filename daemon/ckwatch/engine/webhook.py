@@ -1,7 +1,7 @@
 """Posts alerts to the address that `[daemon] webhook` or the environment names.
 
 The address may hold a secret, as those of chat services do: messages and logs name its host alone. Only daemons of
-trusted workspaces run, so a workspace that nobody trusted posts nothing.
+trusted workspaces run, so an untrusted workspace posts nothing.
 """
 
 from __future__ import annotations

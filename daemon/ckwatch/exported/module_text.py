@@ -264,10 +264,10 @@ def _function_about(exported: ExportedUnit) -> str:
     given = (
         "Tensors of torch, arrays of numpy, objects with `__cuda_array_interface__`, `__hip_array_interface__`, "
         f"`data_ptr()` or DLPack, or pointers as integers. {following or 'No sizes'} follow from shapes and strides; "
-        "what these do not tell, as for pointers, is given."
+        "what these do not give, as for pointers, is passed."
     )
     if usual:
-        given += f" Where nothing tells them, {', '.join(f'{name} is {text}' for name, text in usual.items())}."
+        given += f" Without these, {', '.join(f'{name} is {text}' for name, text in usual.items())}."
     given += "".join(
         f" {name} must be the same memory as {tensor.buffer}."
         for name, tensor in exported.inputs
@@ -294,7 +294,7 @@ def _function_about(exported: ExportedUnit) -> str:
 
 
 def size_parameters(exported: ExportedUnit) -> str:
-    """The parameters of a function that is told all sizes and runtime arguments."""
+    """The parameters of a function that takes all sizes and runtime arguments."""
     defaults = defaults_of(exported)
     sizes = [f"{parameter_name(size)}: {'int | None = None' if size in defaults else 'int'}" for size in exported.sizes]
     options = [*sizes, *_runtime(exported)]

@@ -181,7 +181,7 @@ def _key(path: Path, advice: str) -> EllipticCurvePrivateKey:
 
 
 def _read_authority(folder: Path) -> tuple[Certificate, EllipticCurvePrivateKey]:
-    advice = f"To begin anew, move {folder} away: all members then need new certificates."
+    advice = f"To start again, move {folder} away: all members then need new certificates."
     if not (folder / AUTHORITY).exists():
         raise CkwatchError(
             f"{folder} has {AUTHORITY_KEY} and no {AUTHORITY}", f"Copy that from a member's folder. {advice}"

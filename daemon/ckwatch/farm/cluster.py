@@ -315,7 +315,7 @@ async def serve(root: Path, settings: FarmSection, ready: Callable[[RunningClust
         try:
             await cluster.close()
         except Exception:
-            log.exception("not all of the cluster could be ended; what is left ends without a scheduler")
+            log.exception("not all of the cluster could be stopped; the remaining parts end without a scheduler")
 
 
 def main(arguments: list[str]) -> int:

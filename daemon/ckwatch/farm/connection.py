@@ -497,7 +497,7 @@ async def _connect(address: str, security: Security | None) -> Client:
 def _new_loop() -> asyncio.AbstractEventLoop:
     """An event loop in a thread of its own, until it is stopped."""
     loop = asyncio.new_event_loop()
-    # What the library leaves behind when a connection breaks concerns nobody.
+    # What the library leaves behind when a connection breaks is not an error.
     loop.set_exception_handler(lambda _loop, context: log.debug("%s", context.get("message")))
 
     def run() -> None:
@@ -524,7 +524,7 @@ async def _on(loop: asyncio.AbstractEventLoop, make: Callable[[], Awaitable[_T]]
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(run(), loop))
     except asyncio.CancelledError:
         asking = asyncio.current_task()
-        if asking is not None and not asking.cancelling():  # nobody here has cancelled it
+        if asking is not None and not asking.cancelling():  # it was not cancelled here
             raise FarmError(ENDED) from None
         raise
 

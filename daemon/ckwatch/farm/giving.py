@@ -59,8 +59,8 @@ class PackedToolchain:
 
 
 def pack_toolchain(toolchain: Toolchain, identity: str, folder: Path) -> PackedToolchain:
-    """Make the archive in `folder`; for a thread. Raises CkwatchError for a toolchain that ckwatch has not installed:
-    it cannot be moved. Raises OSError."""
+    """Make the archive in `folder`. Blocks; call from a worker thread. Raises CkwatchError for a toolchain that
+    ckwatch has not installed: it cannot be moved. Raises OSError."""
     manifest = read_manifest(toolchain.root.parent)
     if manifest is None:
         raise CkwatchError(
@@ -92,7 +92,7 @@ def given_folder(farm: Path) -> Path:
 
 
 def received(farm: Path, sha256: str) -> int:
-    """How much of an archive has arrived, in bytes; for a thread."""
+    """How much of an archive has arrived, in bytes. Blocks; call from a worker thread."""
     try:
         return _part(farm, sha256).stat().st_size
     except OSError:
@@ -100,7 +100,7 @@ def received(farm: Path, sha256: str) -> int:
 
 
 def receive(farm: Path, sha256: str, offset: int, piece: bytes) -> None:
-    """Keep a piece of an archive; for a thread. Raises OSError."""
+    """Keep a piece of an archive. Blocks; call from a worker thread. Raises OSError."""
     path = _part(farm, sha256)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("r+b" if path.exists() else "wb") as file:
@@ -183,7 +183,7 @@ def _given(folder: Path) -> list[Path]:
 
 
 def given_toolchains(farm: Path) -> dict[str, Toolchain]:
-    """The toolchains that a worker was given and that are whole, by identity; for a thread."""
+    """The toolchains that a worker was given and that are whole, by identity. Blocks; call from a worker thread."""
     found = {}
     for folder in _given(given_folder(farm)):
         ck, ck_tile = (path if (path := folder / name).is_dir() else None for name in HEADERS)

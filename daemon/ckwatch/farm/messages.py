@@ -33,7 +33,7 @@ def compile_resource(identity: str) -> str:
 
 def toolchain_identity(toolchain: CompilerToolchain, contents: ContentHashes) -> str:
     """The same for the same compiler and the same headers of Composable Kernel and ROCm's libraries, wherever they
-    lie; for a thread."""
+    lie. Blocks; call from a worker thread."""
     digest = hashlib.sha256(f"{toolchain.identity}\n{toolchain.openmp}\n".encode())
     for folder in toolchain.include_folders:
         # of the workspace's choice the folder may be any, such as the user's own

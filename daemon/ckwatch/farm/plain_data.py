@@ -41,12 +41,13 @@ class UnacceptableError(Exception):
 
 
 class TaskError(Exception):
-    """A task that dask calls failed: because its workers ended while they had it, or because one sent an error."""
+    """A task that dask calls failed: because the workers ended while they worked on it, or because one sent an
+    error."""
 
     def __init__(self, sent: object) -> None:
         content = sent.content if isinstance(sent, ReceivedBytes) else None
         self.workers_ended = content is not None and b"KilledWorker" in content
-        super().__init__("its workers ended while they had it" if self.workers_ended else _name_of(sent))
+        super().__init__("the workers ended while they worked on it" if self.workers_ended else _name_of(sent))
 
 
 @dataclass(frozen=True, slots=True)

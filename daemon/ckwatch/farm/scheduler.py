@@ -36,7 +36,7 @@ BLOCKED = [
     "register_worker_plugin",
     "run_function",
 ]
-"""Handlers that run what they are sent, or write where they are told."""
+"""Handlers that run what they are sent, or write to paths that they are sent."""
 
 
 class _Unpickler(pickle.Unpickler):

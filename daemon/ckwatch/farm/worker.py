@@ -166,7 +166,7 @@ class FarmWorker(WorkerPlugin):
             await worker.set_resources(**self.resources(worker.state.nthreads))
 
     def _find_toolchains(self, store: ArtifactStore) -> None:
-        """The machine's own, and those that it was given; for a thread."""
+        """The machine's own, and those that it was given. Blocks; call from a worker thread."""
         found = given_toolchains(self._folder)
         with suppress(CkwatchError):
             own = self._find_toolchain()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
-from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.gpu_specs import Device
 from ckwatch.model.targets import GENERIC
 
 AUTO = "auto"
+
+AnyDevice = TypeVar("AnyDevice", bound=Device)
 
 
 def names_another_device(wanted: str, kind: str) -> bool:
@@ -17,7 +20,7 @@ def names_another_device(wanted: str, kind: str) -> bool:
     return name == kind or name.startswith((f"{kind}:", "0000:"))
 
 
-def devices_for(devices: Iterable[DeviceFacts], kind: str, arch: str, wanted: str = AUTO) -> tuple[DeviceFacts, ...]:
+def devices_for(devices: Iterable[AnyDevice], kind: str, arch: str, wanted: str = AUTO) -> tuple[AnyDevice, ...]:
     """The devices that code of a kind (`hip`, `cuda`, `cpu`) for `arch` is timed on, the one to be preferred first.
 
     What `wanted` names, if that is of the kind; else the first of `devices` that fits and those that are like it, on
@@ -34,17 +37,17 @@ def devices_for(devices: Iterable[DeviceFacts], kind: str, arch: str, wanted: st
     return tuple(device for device in fitting if are_alike(device, fitting[0]))
 
 
-def are_alike(one: DeviceFacts, other: DeviceFacts) -> bool:
+def are_alike(one: Device, other: Device) -> bool:
     """Return True if two devices are the same product, so that times on them can be compared."""
     return (one.description, one.arch) == (other.description, other.arch)
 
 
-def preferred(devices: Sequence[DeviceFacts], last: str) -> DeviceFacts:
+def preferred(devices: Sequence[AnyDevice], last: str) -> AnyDevice:
     """The one of these devices with the key `last`, so that new times compare with old ones; else the first."""
-    return next((device for device in devices if device.key == last), devices[0])
+    return next((device for device in devices if device.address == last), devices[0])
 
 
-def can_run(arch: str, device: DeviceFacts) -> bool:
+def can_run(arch: str, device: Device) -> bool:
     """Return True if code for `arch` runs on `device`.
 
     AMD: the same processor or a generic target of it, and each target feature that both name (`:xnack-`) set alike.

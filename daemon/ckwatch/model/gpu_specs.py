@@ -174,42 +174,29 @@ def _share(part: GpuSpecs, facts: DeviceFacts) -> GpuSpecs | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceFacts:
-    """A device as its own runtime describes it.
+class Device:
+    """A device that units can be timed on.
 
-    `pci` is its PCI address (`0000:c1:00.0`), None for the CPU. Clocks in MHz are the highest that its specification
-    allows; 0 for what is not known. `last_level_cache_bytes` is that of the whole device. `local_memory_bytes`: LDS, or
-    shared memory, that one workgroup may have at most. `machine` is the name of the host that has it, empty where the
-    daemon's worker runs, here or behind its launcher.
+    `pci` is its PCI address (`0000:c1:00.0`), None for the CPU. `machine` is the name of the host that has it, empty
+    where the daemon's worker runs, here or behind its launcher.
     """
 
     name: str
     description: str
     arch: str
     pci: str | None = None
-    total_memory_bytes: int = 0
-    last_level_cache_bytes: int = 0
-    local_memory_bytes: int = 0
-    compute_units: int = 0
-    clock_mhz: float = 0.0
-    memory_clock_mhz: float = 0.0
     driver: str = ""
-    runtime: str = ""
     machine: str = ""
 
     @property
-    def kind(self) -> str:
-        """`hip`, `cuda` or `cpu`."""
-        return self.name.partition(":")[0]
-
-    @property
     def identity(self) -> str:
-        """An identity that tells the device from others of one machine, also when their numbers change."""
+        """An identity among the devices of one machine that stays when their numbers change."""
         return self.pci or self.name
 
     @property
-    def key(self) -> str:
-        """A key that tells the device from all others."""
+    def address(self) -> str:
+        """The name of the device in requests, also when numbers change: `0000:c1:00.0`, `gpu-box/0000:c1:00.0`,
+        `cpu`."""
         return f"{self.machine}/{self.identity}" if self.machine else self.identity
 
     @property
@@ -217,8 +204,31 @@ class DeviceFacts:
         """As it is shown: `hip:0`, or `hip:0 on gpu-box`."""
         return f"{self.name} on {self.machine}" if self.machine else self.name
 
+    @property
+    def kind(self) -> str:
+        """`hip`, `cuda` or `cpu`."""
+        return self.name.partition(":")[0]
+
     def is_called(self, wanted: str) -> bool:
         """Return True if a setting or a request means it: `hip:0`, `gpu-box/hip:0`, or the PCI address in place of
         `hip:0`."""
         machine, _, name = wanted.rpartition("/")
         return machine == self.machine and name in (self.name, self.pci)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFacts(Device):
+    """A device as its own runtime describes it.
+
+    Clocks in MHz are the highest that its specification
+    allows; 0 for what is not known. `last_level_cache_bytes` is that of the whole device. `local_memory_bytes`: LDS, or
+    shared memory, that one workgroup may have at most.
+    """
+
+    total_memory_bytes: int = 0
+    last_level_cache_bytes: int = 0
+    local_memory_bytes: int = 0
+    compute_units: int = 0
+    clock_mhz: float = 0.0
+    memory_clock_mhz: float = 0.0
+    runtime: str = ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ckwatch.model.text import Span
@@ -38,3 +39,19 @@ class IsaFold:
     kind: Literal["loop", "block", "function"]
     label: str
     main: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsaView:
+    """A kernel's listing as text with folds; `lines` has those whose source is known.
+
+    `has_lines`: some instruction has a source line; `notes` say why not, and what else is missing. `mnemonics`
+    describes each mnemonic that occurs, in one line.
+    """
+
+    text: str
+    lines: tuple[IsaLine, ...] = ()
+    folds: tuple[IsaFold, ...] = ()
+    mnemonics: Mapping[str, str] = field(default_factory=dict)
+    has_lines: bool = False
+    notes: tuple[str, ...] = ()

@@ -85,7 +85,7 @@ ASSUMPTIONS: Mapping[str, Assumption] = {
                    "samples at a dropped clock are kept, and there are no cycles beside the times"),
         Assumption(POWER, "the device's power can be read, and what holds its clock down",
                    "timings taken under a power limit are not marked",
-                   why_not="the power of a processor is not looked at"),
+                   why_not="the power of a processor is not read"),
         Assumption(OTHERS, "nothing else computes on the device",
                    "times are those of a device that is shared", why_not="a processor is never one's own"),
         Assumption(LIBRARY, "the vendor's library is found, and its GEMM is right",

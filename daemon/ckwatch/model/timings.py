@@ -31,7 +31,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedArtifact:
-    """What was measured: the artifact of a unit, `KERNEL/INSTANCE@ARCH`, on one shape.
+    """A measurement of an artifact of `unit`, `KERNEL/INSTANCE@ARCH`, on one shape.
 
     `id` is the number of the measurement in the history, 0 before it is there. `sizes` and `runtime` are what the
     shape's name stood for then. `benchmark_key` is the same wherever the same was measured in the same way: artifact,

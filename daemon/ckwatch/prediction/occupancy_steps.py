@@ -20,7 +20,7 @@ from ckwatch.prediction.instances import GemmInstance, instance_of
 Parameters = Mapping[str, ParameterValue]
 
 BrokenRules = Callable[[Parameters], Mapping[str, Sequence[str]] | None]
-"""The rules that refuse parameters, each with the parameters that take part; None where that cannot be told."""
+"""The rules that refuse parameters, each with the parameters that take part; None where that is unknown."""
 
 CHANGED_AT_MOST = 4
 """Parameters of one proposal: `KPerBlock`, and the thread clusters that copy X and W, which follow it, are three."""

@@ -57,7 +57,7 @@ ALU, MATRIX, SCALAR, LDS, LDS_PORT, MEMORY = "ALU", "matrix unit", "scalar ALU",
 BARRIER = WaitCause("others at a barrier")
 STORES = "waits for stores and atomics"
 UNKNOWN = -inf
-"""The end of an operation without a number: nobody waits for it."""
+"""The end of an operation without a number: nothing waits for it."""
 
 _REGISTER = re.compile(r"\b([vas])(?:(\d+)\b|\[(\d+):(\d+)\])|\b(vcc|scc|exec|m0)\b")
 _WORDS = {

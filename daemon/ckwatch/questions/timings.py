@@ -79,7 +79,7 @@ class TimingQuestions:
         """Keep the timings in a file of AITER's or Kernel Tuner's, instead of those that it had when it was imported
         before; what was read, what matches, and what was left out.
 
-        `format`: by default told from the file. `source` says whose they are, `kernel` which kernel of Kernel Tuner's
+        `format`: by default detected. `source` names the origin, `kernel` which kernel of Kernel Tuner's
         results this is, by default that of the same name, and `device` where they were measured if the file does not
         say it.
         """

@@ -516,7 +516,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.attempt: Callable[..., Any] | None = None
         self._usual_templates = self.cache
         self._attempting_templates = LRUCache(TEMPLATES_KEPT)
-        # What generated code met as a value, in a render; as long as it is empty nobody needs to look for such values.
+        # What generated code met as a value, in a render; as long as it is empty no search for such values is needed.
         self.mapped_values: list[MappedText | None] = []
         self.lookups = Lookups()
         self.on_lookup: Callable[[Lookups], None] = lambda _lookups: None

@@ -163,7 +163,7 @@ class _Packing:
 
 
 class _SiteNumbers:
-    """Numbers of sites. They are told apart by identity: generated code has one object for one place."""
+    """Numbers of sites. They are distinguished by identity: generated code has one object for one place."""
 
     def __init__(self, first: Site) -> None:
         self.rows = [first.row]

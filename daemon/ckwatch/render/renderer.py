@@ -153,7 +153,7 @@ class Renderer:
 def garbage_kept() -> Iterator[None]:
     """No collections while the body runs: they would look at each of the texts that a template makes.
 
-    What the body made and nobody needs is gone when it ends, if it is one call.
+    What the body made and is not needed is freed when it ends, if it is one call.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -113,7 +113,7 @@ def in_words(error: BaseException) -> str:
 
 def _cannot_be(found: re.Match[str]) -> str:
     if found["unpacked"]:
-        return f"what is looped over holds {kind_of(found['unpacked'])}, which has no parts to give names to"
+        return f"the loop goes over {kind_of(found['unpacked'])}, which has no parts to give names to"
     kind = kind_of(found["kind"] or found["starred"])
     what = found["what"]
     if found["starred"] or what == "iterable":

@@ -26,7 +26,8 @@ def return_freed_memory() -> None:
 
 
 def return_free_pages() -> None:
-    """Give back all pages that are free now, also those between others that are in use; for a thread: of a daemon that
-    has opened 5,000 units these are 35 MB, which takes 20 ms, and where little is free less than a millisecond."""
+    """Give back all pages that are free now, also those between others that are in use. Blocks; call from a worker
+    thread: of a daemon that has opened 5,000 units these are 35 MB, which takes 20 ms, and where little is free less
+    than a millisecond."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -38,7 +38,7 @@ OVERLAY_SPARE = 32
 class ProcessorTurns:
     """On the processor, compilers and measurements take turns: the daemon ends a measurement for a compiler.
 
-    Builds begin when no measurement runs or waits, and measurements when no build runs. Elsewhere nobody waits.
+    Builds begin when no measurement runs or waits, and measurements when no build runs. Elsewhere nothing waits.
     """
 
     def __init__(self, *, on_processor: bool) -> None:

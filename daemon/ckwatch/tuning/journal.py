@@ -108,7 +108,7 @@ class RunActivity(NamedTuple):
 
 
 class TuningJournal:
-    """The file. Every method is for a thread, and raises CkwatchError where the file cannot be used."""
+    """The file. Every method blocks, and raises CkwatchError where the file cannot be used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

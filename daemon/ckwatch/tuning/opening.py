@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -74,20 +74,19 @@ def chosen_devices(tuned: TunedKernel, found: Devices, wanted: Sequence[str]) ->
     """The devices to measure on, all of one kind: those that are `wanted`, by name or PCI address (of another machine
     behind `HOST/`), `all` for every one like the best, and by default the best. Raises CkwatchError."""
     kind = DEVICE_KINDS[language_of(tuned.kernel.template)]
-    facts = {facts_of(one): one for one in found.devices}
     by_itself = list(wanted) in ([], ["auto"], ["all"])
     if by_itself:
-        there = [facts[one] for one in devices_for(facts, kind, tuned.arch)]
+        there = devices_for(found.devices, kind, tuned.arch)
     else:
-        there = [device for one, device in facts.items() if one.kind == kind and can_run(tuned.arch, one)]
+        there = tuple(one for one in found.devices if one.kind == kind and can_run(tuned.arch, one))
     if not there:
         why = found.absent.get(kind) or f"there is {', '.join(one.label for one in found.devices) or 'none'}"
         raise CkwatchError(f"there is no device to time '{tuned.kernel.name}' for {tuned.arch} on", why)
     if by_itself:
-        return tuple(there) if list(wanted) == ["all"] else (there[0],)
+        return there if list(wanted) == ["all"] else (there[0],)
     chosen = []
     for name in dict.fromkeys(wanted):
-        device = next((one for one in there if facts_of(one).is_called(name)), None)
+        device = next((one for one in there if one.is_called(name)), None)
         if device is None:
             raise CkwatchError(f"there is no device {name}", f"there is {', '.join(one.label for one in there)}")
         chosen.append(device)
@@ -99,9 +98,7 @@ def chosen_devices(tuned: TunedKernel, found: Devices, wanted: Sequence[str]) ->
 
 def facts_of(device: Device) -> DeviceFacts:
     """The device as its runtime names it."""
-    return DeviceFacts(
-        name=device.name, description=device.description, arch=device.arch, pci=device.pci, machine=device.machine
-    )
+    return DeviceFacts(**asdict(device))
 
 
 async def _seeds(client: TuningClient, tuned: TunedKernel, seed: int) -> dict[str, list[Point]]:

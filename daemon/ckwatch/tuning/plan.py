@@ -230,7 +230,7 @@ class Plan:
         yield from self.take_over_rest()
         if not self.ended:
             patient = any(search.proposals is None for search in self._searches.values())
-            self.ended = "nothing better was found for long" if patient else "everything was looked at"
+            self.ended = "nothing better was found for long" if patient else "the whole space was tried"
         yield from self._final_heats()
 
     def _search_all(self) -> Iterator[Next]:

@@ -74,7 +74,7 @@ def importance_text(found: Sequence[importance.ParameterImportance]) -> str:
 
 def coverage_text(found: SpaceCoverage) -> str:
     """How large a space is, how much of it is allowed, and how that is known."""
-    how = "all were looked at" if found.is_exact else f"estimated from {found.looked_at:,} random points"
+    how = "all were tried" if found.is_exact else f"estimated from {found.looked_at:,} random points"
     return f"{found.size:,} points, {100 * found.allowed_share:.3g} % of them allowed; {how}."
 
 

@@ -659,7 +659,7 @@ class RefusedShare:
 
 @dataclass(frozen=True, slots=True)
 class GoneValue:
-    """A value that no allowed point has, and the rule that refused it most. `is_certain`: all points were looked at."""
+    """A value that no allowed point has, and the rule that refused it most. `is_certain`: all points were tried."""
 
     parameter: str
     value: ParameterValue

@@ -184,7 +184,7 @@ def read_tuned_kernel(
     listed: Mapping[str, Parameters] | None,
     seed: int,
 ) -> TunedKernel:
-    """Read the kernel file and look at its space; for a thread.
+    """Read the kernel file and look at its space. Blocks; call from a worker thread.
 
     `listed` are instances to choose among instead. Raises UnknownUnitError for an unknown kernel, and CkwatchError for
     another mistake.

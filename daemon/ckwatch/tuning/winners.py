@@ -56,7 +56,7 @@ def write_winners(tuned: TunedKernel, record: TuningRecord, chosen: DispatchSet 
         before = read_file(path)
         values = tomllib.loads(before.decode("utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise CkwatchError(f"{path} cannot be read: {error}", "mend the file: the results are kept") from None
+        raise CkwatchError(f"{path} cannot be read: {error}", "fix the file: the results are kept") from None
     present = {instance.name for instance in tuned.kernel.instances}
     present |= {str(one.get("name")) for one in values.get("instance", ()) if isinstance(one, dict)}
     new = [name for name in mine if name in points and name not in present]

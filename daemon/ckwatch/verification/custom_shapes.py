@@ -1,4 +1,4 @@
-"""Sizes that find mistakes in custom operations, whose meaning nobody knows: from their size expressions, the shapes of
+"""Sizes that find mistakes in custom operations, whose meaning is unknown: from their size expressions, the shapes of
 the kernel file, the limits that it gives, and the extents among an instance's parameters.
 
 Sizes of a kernel file may belong together in ways that it does not say. So what its shapes have in common is kept: a

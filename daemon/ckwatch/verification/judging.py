@@ -116,9 +116,8 @@ def judged(candidate: Party, reference: Party, seed: int, found: Verification, b
     )
     own = _without_allowed(by, by)
     if own.outcome is not VerificationOutcome.VERIFIED:
-        return with_reason(
-            result, JudgedAs.NOT_JUDGED, reference, "judge/reference", f"the reference is no measure: {own.summary}"
-        )
+        why = f"the reference cannot be judged by: {own.summary}"
+        return with_reason(result, JudgedAs.NOT_JUDGED, reference, "judge/reference", why)
     kept = _without_allowed(found, by)
     shown = diagnostics_once(kept, candidate.unit, candidate.place)
     reasons = [one for one in shown if one.severity is Severity.ERROR]

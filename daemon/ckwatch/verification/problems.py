@@ -418,7 +418,7 @@ def drawn_trials(unit: Unit, seed: int, depth: VerificationDepth = VerificationD
 
     The repeated calls go first: a kernel that answers from a former one has none yet.
     """
-    generator = Random(seed)  # noqa: S311  # a seed that nobody knows is enough
+    generator = Random(seed)  # noqa: S311  # an unpredictable seed is enough
     contents = (*[Contents.RANDOM] * DRAWN, *WITH_CONTENTS, *_where_defined(unit.operation))
     sizes = [sizes for _ in contents if (sizes := _drawn(unit, generator)) is not None]
     operation, runtime = unit.operation, _usual_runtime(unit)

@@ -97,7 +97,7 @@ async def verify(
             break
     for trial in job.trials:
         if trial not in outcomes:
-            ended(trial, ProblemOutcome.NOT_VERIFIED, "the workers had ended before they came to this")
+            ended(trial, ProblemOutcome.NOT_VERIFIED, "the workers ended before this was tried")
     ended_in_order = [outcomes[trial] for trial in job.trials]
     of_host = await _of_host(job, artifact) if job.is_judged and job.launch is None else ()
     return Verification(

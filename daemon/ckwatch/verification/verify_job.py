@@ -1,7 +1,7 @@
 """Verifies one artifact on the emulator in the worker: each problem once, with exact allocations and known contents.
 
 Every tensor is an allocation of exactly its size, so that the first byte beside it is no memory. Outputs and the
-workspace are marked as written by nobody before a launch; what still is afterwards, the kernel left out.
+workspace are marked as unwritten before a launch; what still is afterwards, the kernel left out.
 
 The worker imports this module once it knows its job, since numpy comes with it.
 """
@@ -79,7 +79,7 @@ from ckwatch.verification.undeclared_indices import (
 )
 
 WORKSPACE = "the workspace"
-UNKNOWN_OPERATION = "what the kernel computes is not known, and there is no `reference` that says it"
+UNKNOWN_OPERATION = "the kernel's computation is not known, and no `reference` gives it"
 
 _Function = KernelFunction | ModuleFunction
 
@@ -107,7 +107,7 @@ def verify_job(
     emulator: Callable[[str, str, str, int], EmulatedDevice] = EmulatedDevice,
     loader: Callable[[Callable[[int], str]], ArtifactLoader] = ArtifactLoader,
 ) -> VerificationDone:
-    """Verify the artifact on each of the job's problems, and count a launch; each result is told at once. Raises
+    """Verify the artifact on each of the job's problems, and count a launch; each result is reported at once. Raises
     BenchmarkError when the emulator or the artifact cannot be loaded."""
     progress.at("loading the emulator")
     device = emulator(job.library, job.objdump, job.arch, job.instruction_limit)
@@ -521,7 +521,7 @@ class _Verifier:
             return np.zeros(elements, np.bool_)
         if self._checked:
             return _any_of_each(memory.undefined(after.nbytes), elements)
-        # nobody knows who wrote a byte: what differs from the poison was written
+        # the writer of a byte is unknown: what differs from the poison was written
         unwritten: Mask = np.logical_and.reduce((after == before).reshape(elements, -1), axis=1)
         if buffer.dtype in INTEGERS:  # the poison is a result too
             unwritten[:] = unwritten.all()
@@ -581,7 +581,7 @@ class _Verifier:
             if done.failure.kind is FailureKind.REFUSED:
                 refused = ProblemOutcome.WRONG if trial.refusal == "" else ProblemOutcome.REFUSED
                 return ended(refused, _refusal(trial, done))
-            if trial.hint and _NO_SUCH_LAUNCH in done.failure.message:  # said aloud, of sizes that nobody gave
+            if trial.hint and _NO_SUCH_LAUNCH in done.failure.message:  # said aloud, of sizes that were not given
                 return ended(ProblemOutcome.REFUSED, done.failure.message)
             blamed = done.failure.kind in KERNEL_FAILURES
             text = " ".join(part for part in (done.failure.message, _last_line(done.said)) if part)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass
 from typing import Any
 
 from ckwatch.codeobject.report import CodeObjectReport as CodeObjectReport
 from ckwatch.codeobject.report import main_kernel
 from ckwatch.codeobject.report_diff import FigureChange, all_figures
 from ckwatch.model.device_profiles import DeviceProfile, LineWeight, MeasuredKernel
-from ckwatch.model.isa import IsaFold, IsaLine
+from ckwatch.model.isa import IsaView
 from ckwatch.model.profiles import KernelProfile, LineChange, ProfileHint
 from ckwatch.prediction.predict import Calibration, Prediction
 from ckwatch.prediction.ranking import RankedInstance
@@ -103,25 +103,16 @@ class PredictedRanking(Value):
     intensity: float | None = None
 
 
-class Isa(Value):
-    """The disassembly of one of a unit's kernels, as text with folds; `lines` has those whose source is known.
-
-    `kernel` is its name with readable template arguments, `kernels` are those that can be requested. `has_lines`: there
-    are source lines; `notes` say why not, and what else is missing. `mnemonics` describes each mnemonic that occurs, in
-    one line.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Isa(IsaView):
+    """The disassembly of one of a unit's kernels. `kernel` is its name with readable template arguments, `kernels` are
+    those that can be requested."""
 
     unit: str
     artifact_key: str
     fresh: bool
     kernel: str
     kernels: tuple[str, ...]
-    text: str
-    lines: tuple[IsaLine, ...] = ()
-    folds: tuple[IsaFold, ...] = ()
-    mnemonics: dict[str, str] = field(default_factory=dict)
-    has_lines: bool = False
-    notes: tuple[str, ...] = ()
 
 
 class UnitDeviceProfile(Value):

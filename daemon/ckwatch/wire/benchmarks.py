@@ -5,33 +5,11 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
+from ckwatch.model.gpu_specs import Device as Device
 from ckwatch.model.roofline import ProcessorRoof as ProcessorRoof
 from ckwatch.model.timings import Baseline as Baseline
 from ckwatch.model.timings import CacheName, Comparison, Timing
 from ckwatch.wire.values import Value
-
-
-class Device(Value):
-    """A device that units can be timed on. `machine`: the host that has it, empty where it is that of `Devices`."""
-
-    name: str
-    description: str
-    arch: str
-    pci: str | None = None
-    driver: str = ""
-    machine: str = ""
-
-    @property
-    def label(self) -> str:
-        """As it is shown: `hip:0`, or `hip:0 on gpu-box`."""
-        return f"{self.name} on {self.machine}" if self.machine else self.name
-
-    @property
-    def address(self) -> str:
-        """The name of the device in requests, also when numbers change: `0000:c1:00.0`, `gpu-box/0000:c1:00.0`,
-        `cpu`."""
-        identity = self.pci or self.name
-        return f"{self.machine}/{identity}" if self.machine else identity
 
 
 class Devices(Value):

@@ -74,7 +74,7 @@ class MendedDocument(TomlDocument):
         self.is_whole = not parsed.problems
         left_out = [here[at] for at in broken if at not in claims]
         self.left_out = bool(left_out)
-        # without the defaults or the operation that nobody has read, the other tables mean something else
+        # without the defaults or the operation that could not be read, the other tables mean something else
         self.is_whole &= bool(kept) or all(group.root in ARRAYS for group in left_out)
         self._begin()
         for table in tables:

@@ -119,8 +119,8 @@ def check_arguments(
         name = one.argument.arg
         if one.optional or name in known:
             continue
-        what = "parameter of an instance" if one.function == "inputs" else "input, size, runtime argument or parameter"
-        message = f"`{one.function}` takes `{name}`, which is no {what}; {did_you_mean(name, known)}known: "
+        what = "parameter of an instance" if one.function == "inputs" else "size, runtime argument, parameter or input"
+        message = f"`{one.function}` takes `{name}`, which is not a {what}; {did_you_mean(name, known)}known: "
         message += join_names(known) or "none"
         line = one.module.text.splitlines()[one.argument.lineno - 1]
         column = len(line.encode()[: one.argument.col_offset].decode())
@@ -163,7 +163,7 @@ def _parsed(problems: Problems, module: SourceModule) -> ast.Module | None:
 
 
 def _names_of(tree: ast.Module) -> set[str] | None:
-    """The names that a module binds at its top; None where that cannot be told."""
+    """The names that a module binds at its top; None where that is unknown."""
     names: set[str] = set()
     waiting: list[ast.AST] = list(tree.body)
     while waiting:

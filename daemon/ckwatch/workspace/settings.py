@@ -344,14 +344,15 @@ class VerifySection(Section):
 
     automatic: Literal["looked-at", "off"] | None = Field(
         None,
-        description="verify by itself what is edited or looked at, after each build; by default where the machine has "
-        "no AMD GPU of the arch",
+        description="verify edited and viewed units after each build without a request; by default where the "
+        "machine has no AMD GPU of the arch",
     )
     checks: bool = Field(
         True, description="look for misuse of memory, races and missing waits too, not at results alone"
     )
     time_limit_s: Seconds = Field(
-        120.0, description="after which the emulator is ended, and another tries what is left, three times at most"
+        120.0,
+        description="time limit of an emulator process; another takes the remaining problems, three times at most",
     )
     instruction_limit: Annotated[int, Field(ge=1_000)] = Field(
         INSTRUCTION_LIMIT,

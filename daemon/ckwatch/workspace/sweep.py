@@ -34,7 +34,7 @@ class SweepTable(Section):
     """`[[sweep]]`; `where`, `derived` and `parameters` are read apart."""
 
     name: Name = Field(description="what the instances' names begin with")
-    base: str | None = Field(None, description="an `[[instance]]` whose parameters to start from")
+    base: str | None = Field(None, description="an `[[instance]]` to take parameters from")
     where: Any = Field(None, description="conditions, all of which must hold: Jinja expressions over the parameters")
     parameters: Annotated[dict[str, Any], Field(min_length=1)] = Field(
         description="an array gives the values to take, anything else one fixed value"

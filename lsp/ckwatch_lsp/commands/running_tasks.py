@@ -26,7 +26,7 @@ from ckwatch_lsp.session.topics import Topics
 class TaskProgress:
     """The progress of one task. Nothing waits for the editor: a task that ends before the editor shows it is not shown.
 
-    `cancel` is called when the user wants it to end. `endless`: nobody knows how much there is to do.
+    `cancel` is called when the user wants it to end. `endless`: the amount of work is unknown.
     """
 
     def __init__(self, session: Session, title: str, cancel: Callable[[], None], *, endless: bool = False) -> None:

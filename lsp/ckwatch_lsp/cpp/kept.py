@@ -58,7 +58,7 @@ class KeptPieces(SessionListener, Generic[Piece]):
         self._refresh_soon = Debouncer(session.start, self._refresh, REFRESH)
 
     async def of(self, document: TextDocument) -> Sequence[tuple[Range, Piece]]:
-        """Kept answers of a document, at places of its current text. Where the editor cannot be told of more, it is
+        """Kept answers of a document, at places of its current text. Where the editor cannot be notified of more, it is
         waited for, for a short while."""
         if document.uri not in self._session.documents:
             return ()

@@ -41,7 +41,7 @@ TITLE = "C++"
 
 
 class Readiness:
-    """Asks on behalf of questions that nobody waits for any more, and shows clangd's progress until it can answer: one
+    """Asks on behalf of questions that are not awaited any more, and shows clangd's progress until it can answer: one
     for each workspace."""
 
     def __init__(self, session: Session) -> None:
@@ -72,7 +72,7 @@ class Readiness:
                     progress.report(answer.reason, 0, 0)
                     patience_s = min(patience_s * 1.5, LONGEST_STATUS_S)
         except CkwatchError:
-            pass  # the daemon's warnings say why, and whoever asks is told
+            pass  # the daemon's warnings say why, and so does each answer
         finally:
             del self._watched[folder]
             if progress is not None:

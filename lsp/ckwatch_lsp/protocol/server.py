@@ -294,7 +294,7 @@ class CkwatchServer(LanguageServer):
         """Answer requests of a method, or take its notifications.
 
         `files`: patterns of the documents that it is about. It is announced for these only, after the capabilities,
-        where the editor can be told.
+        where the editor can be notified.
         """
         if files and method in self.capabilities.registers:
             self._announced_later.append((method, answer, files))

@@ -103,7 +103,7 @@ async def _calls(answers: _Answers) -> list[types.CallHierarchyItem] | None:
 
 
 async def _rename(answers: _Answers) -> types.WorkspaceEdit | None:
-    """Find the edits; without any the user is told so, but for files that are not a workspace's."""
+    """Find the edits; without any a message says so, but for files that are not a workspace's."""
     found: types.WorkspaceEdit | None = await _first(answers)
     if not found and answers.document.kind in WORKSPACE_KINDS and answers.session.folder_for(answers.document):
         raise RequestFailedError.of_error(RefusedError("there is nothing here that can be renamed"))
@@ -178,7 +178,7 @@ class DocumentRequest:
     the request has one, and with `more` arguments; and what becomes of the answers.
 
     Slow providers get `beside_s` if another one has an answer, none if one is enough and another's comes before theirs.
-    `explicit`: the user sees the error where nobody has an answer. `able`: what the editor must be able to do.
+    `explicit`: the user sees the error where no provider has an answer. `able`: what the editor must be able to do.
     """
 
     ask: str
@@ -400,7 +400,7 @@ class _Asked:
             self._errors[language] = error
 
     def raise_errors(self, languages: Iterable[LanguageProvider], *, explicit: bool) -> None:
-        """For what nobody has answered: the last error, if it is meant for the user or `explicit`."""
+        """For what no provider has answered: the last error, if it is meant for the user or `explicit`."""
         errors = [self._errors[one] for one in languages if one in self._errors]
         for error in reversed(errors):
             if isinstance(error, OutdatedError):

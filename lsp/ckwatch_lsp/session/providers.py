@@ -74,7 +74,7 @@ class LanguageProvider:
 
 
 class NoAnswerError(CkwatchError):
-    """The provider has nothing to say about the document or the place; nobody is told."""
+    """The provider has nothing to say about the document or the place; no message is shown."""
 
     def __init__(self) -> None:
         super().__init__("there is no answer")

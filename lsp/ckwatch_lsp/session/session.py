@@ -70,7 +70,7 @@ class Session:
         self.is_header: Callable[[str], bool] = lambda _path: False
         """Returns True if the file at a path is a header; its name does not tell."""
         self.cursors: dict[str, int] = {}
-        """The lines of open documents, by URI, on which the cursor was when the editor last told."""
+        """The lines of open documents, by URI, on which the cursor was as last reported by the editor."""
         self.given_tokens = GivenTokens()
         self._tasks = tasks
         self._virtual_at = virtual_at

@@ -88,7 +88,7 @@ class VirtualFiles(SessionListener):
             self._folder = None
 
     def write_log(self, name: str, text: str) -> Path:
-        """A file with the end of a daemon's log; for a thread."""
+        """A file with the end of a daemon's log. Blocks; call from a worker thread."""
         folder = self._private_folder() / "logs"
         folder.mkdir(mode=0o700, exist_ok=True)
         path = folder / f"{name}.log"

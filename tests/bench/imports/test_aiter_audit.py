@@ -68,7 +68,7 @@ def test_a_sound_table(registry: Registry) -> None:
         ),
         (
             a8w8(id=7),
-            (f"2:36 error: AITER takes this kernel by its number, and 7 is no kernel; `{LARGE}` is 0: write that, or tune "
+            (f"2:36 error: AITER takes this kernel by its number, and 7 is not a kernel; `{LARGE}` is 0: write that, or tune "
             "again [audit/kernel-number]"),
         ),
         # parts
@@ -106,7 +106,7 @@ def test_a_sound_table(registry: Registry) -> None:
         ),
         (
             a8w8(us="0.0"),
-            ("2:40 warning: us is 0: nobody measured it, and where AITER keeps the fastest of two rows this one wins; "
+            ("2:40 warning: us is 0: it was not measured, and where AITER keeps the fastest row this one wins; "
             "measure it [audit/untimed]"),
         ),
         (a8w8(us="nan"), "2:40 error: us is `nan`, no time: correct it, or tune again [audit/row]"),

@@ -184,7 +184,7 @@ FAILURES = [
         "hipMalloc#1=2",
         "allocate",
         "NO_MEMORY",
-        "0.0 MiB of device memory are wanted, 1024.0 MiB of 1024.0 MiB are free",
+        "needs 0.0 MiB of device memory; 1024.0 MiB of 1024.0 MiB is free",
     ),
     ("hipMalloc#1=700", "allocate", "FAULT", "read or wrote memory that is not its own"),
     ("hipFree#1=719", "free", "FAULT", "hipFree: hipErrorLaunchFailure"),
@@ -249,7 +249,7 @@ def test_memory_that_is_no_buffer_is_written(rocm: Path) -> None:
 
 def test_too_much_memory_is_told_with_the_sizes(rocm: Path) -> None:
     answer = scenario("fail", environment(rocm, MEMORY="8192"), "hipMalloc#1=2", "allocate")
-    assert answer["message"] == "0.0 MiB of device memory are wanted, 0.0 MiB of 0.0 MiB are free"
+    assert answer["message"] == "needs 0.0 MiB of device memory; 0.0 MiB of 0.0 MiB is free"
     assert answer["hint"]
 
 

@@ -325,7 +325,7 @@ def test_a_reserved_name_is_another_argument(source: Path, capsys: Capture) -> N
         (["scale", "--set", "out"], "--set out is not NAME=VALUE"),
         (["scale", "--set", "out=n +"], "`n +` is not a size"),
         (["scale", "--set", "T=block_q4_0", "--set", "out.dtype=f17"], "there is no such dtype"),
-        (["add", "--set", "y.in_out=maybe"], "true or false is wanted"),
+        (["add", "--set", "y.in_out=maybe"], "it must be true or false"),
         (["scale", "-I", "nowhere"], "there is no such folder"),
         (["scale", "-p", "nowhere.json"], "cannot read nowhere.json"),
     ],

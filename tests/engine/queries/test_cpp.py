@@ -157,7 +157,7 @@ async def test_refusals_before_clangd_is_started(bench: CppBench) -> None:
             await hover(daemon, bench.template, 0, 5, unit="k/none")
         with pytest.raises(CkwatchError, match="no unit is made of") as unread:
             await hover(daemon, bench.write("templates/other.j2", "int a;\n"), 0, 5)
-        assert unread.value.hint == "name the unit whose text is meant"
+        assert unread.value.hint == "name the unit"
         assert bench.clangd.pids == []
 
 

@@ -84,7 +84,7 @@ class MadeUpTuning:
             await anyio.sleep_forever()
         if self.error is not None:
             raise self.error
-        self.ended = "everything was looked at"
+        self.ended = "the whole space was tried"
 
 
 class TuningClients:

@@ -303,7 +303,8 @@ def instructions(listing: Isa, part: str) -> Instructions:
 
 
 def listing_table(ours: Instructions, theirs: Instructions, part: str, names: tuple[str, str]) -> Table:
-    """The two stretches side by side. For a thread: some ten thousand instructions take a second."""
+    """The two stretches side by side. Blocks; call from a worker thread: some ten thousand instructions take a
+    second."""
     pairs = align(ours.texts, theirs.texts)
     rows = tuple(_isa_row(at, pair, ours, theirs, names) for at, pair in enumerate(pairs))
     alike = sum(1 for pair in pairs if not pair.change)

@@ -292,8 +292,8 @@ _Event = tuple[int, int, str, str]
 
 
 def flames(lines: Iterable[str]) -> tuple[Flame, ...]:
-    """The passes of a trace in the order of their numbers; a line of the file holds an event. For a thread, which it
-    does not hold up others in: no line is long. Raises ValueError for what is no such trace."""
+    """The passes of a trace in the order of their numbers; a line of the file holds an event. Blocks; call from a
+    worker thread, which it does not hold up others in: no line is long. Raises ValueError for what is no such trace."""
     names: dict[int, str] = {}
     events: dict[int, list[_Event]] = {}
     for line in lines:

@@ -414,7 +414,7 @@ async def compare(
         )
         notes.append(Note(key="uncompared", text=text, kind="hint"))
     if why:
-        text = f"Where there is no ratio: {'; '.join(sorted(why))}."
+        text = f"Without a ratio: {'; '.join(sorted(why))}."
         notes.append(Note(key="why-not", text=text, kind="hint"))
     return found, notes
 

@@ -126,7 +126,7 @@ def messages(diagnostics: Sequence[tuple[Diagnostic, str]]) -> Table:
 
 
 def source_lines(places: Iterable[tuple[str, int]]) -> list[str]:
-    """The lines at these places, empty where a file has none or cannot be read; for a thread."""
+    """The lines at these places, empty where a file has none or cannot be read. Blocks; call from a worker thread."""
     texts: dict[str, list[str]] = {}
     found = []
     for path, line in places:
@@ -165,7 +165,7 @@ async def show(feed: Feed, _query: Query) -> Content:
     blocks.append(Facts(key="units-by-state", title="Units by state", facts=facts))
     blocks.append(Action(key="build", label="Build all"))
     blocks.append(Action(key="bench", label="Time all"))
-    blocks.append(Action(key="cancel", label="Cancel what is at work"))
+    blocks.append(Action(key="cancel", label="Cancel running work"))
     if any(_at_work(sample) for sample in feed.timeline):
         blocks.append(timeline(feed.timeline, time.time()))
     if found:

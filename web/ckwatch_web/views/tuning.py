@@ -118,9 +118,9 @@ def _state_of(run: TuningRun, *, here: bool) -> str:
     if run.ended:
         return f"Ended: {run.ended}."
     how = (
-        f"`ckwatch tune {run.kernel}` with the same options goes on with it."
+        f"`ckwatch tune {run.kernel}` with the same options resumes it."
         if run.resumable
-        else "Only the program that gave its instances can go on with it."
+        else "Only the program that gave its instances can resume it."
     )
     return f"Interrupted{f' by an error: {run.error}' if run.error else ''}. {how}"
 
@@ -165,7 +165,7 @@ async def resume(feed: Feed, query: Query) -> str:
     chosen, _ = await choose_all(feed, query)
     run = chosen.run
     if run is None or not run.resumable or run.running:
-        raise CkwatchError("there is no run to go on with")
+        raise CkwatchError("there is no run to resume")
     return await _begin(
         feed, run.kernel, shapes=run.shapes, arch=run.arch, devices=run.devices, strategy=run.strategy, seed=run.seed,
         budget_s=run.budget_s, measurements=run.measurements, patience=run.patience, racing=run.racing, jobs=run.jobs,

@@ -44,7 +44,7 @@ LABEL_PX = 13
 """Labels stand beside the range that is chosen on an axis."""
 
 SLOWER = 3.0
-"""Times above so many times the best are not told apart by colours, nor drawn beside the best so far."""
+"""Times above so many times the best share a colour, nor drawn beside the best so far."""
 
 UNITS_OF_TIME = ((7200.0, 3600.0, "hours"), (600.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
 
@@ -77,7 +77,7 @@ def facts_of(record: TuningRecord) -> Facts:
         ("arch", run.arch),
         ("strategy", f"{run.strategy}, seed {run.seed}"),
         *((name, str(value)) for name, value in limits.items() if value is not None),
-        ("gives up the slower ones", "yes" if run.racing else "no"),
+        ("stops slower ones early", "yes" if run.racing else "no"),
         ("began", timestamp(run.began_at)),
         ("last active", timestamp(run.last_active)),
     )
@@ -166,7 +166,7 @@ def progress(record: TuningRecord, shape: str) -> tuple[Plot, ...]:
         ]  # fmt: skip
         for status, words, colour, symbol in (
             (EvaluationStatus.MEASURED, "measured", COLOURS[6], "circle"),
-            (EvaluationStatus.DROPPED, "given up: clearly slower", COLOURS[1], "triangle"),
+            (EvaluationStatus.DROPPED, "stopped early: clearly slower", COLOURS[1], "triangle"),
         ):
             dots = [
                 {"value": [at[point.instance] / scale, time], "name": _named(point.instance, time)}
@@ -325,7 +325,7 @@ def left_out(found: SpaceCoverage) -> tuple[Block, ...]:
         rows = tuple(
             {
                 ID: f"{at}", "parameter": one.parameter, "value": str(one.value), "rule": one.rule,
-                "sure": "all points were looked at" if one.is_certain else "none was found in a search",
+                "sure": "all points were tried" if one.is_certain else "none was found in a search",
             }
             for at, one in enumerate(found.gone)
         )  # fmt: skip

@@ -198,7 +198,7 @@ def unit_blocks(known: UnitVerification, row: UnitRow) -> list[Block]:
         facts += [("on", found.device), ("tried", f"{count(len(found.problems), 'shape')}{depth}")]
         facts.append(("findings", str(len(found.findings) or "none")))
         if not found.checked:
-            facts.append(("checked", "results only: memory, races and waits were not looked at"))
+            facts.append(("checked", "results only: memory, races and waits were not checked"))
     blocks: list[Block] = [Facts(key="unit", title="Emulated", facts=tuple(facts), place=row.place)]
     if row.verification_outcome and not row.verification_fresh:
         text = f"Of an earlier build, and stale: {row.verification}"

@@ -417,7 +417,7 @@ class _Rows:
             return
         other = next((one for one, kernel in kernels.items() if number in kernel.numbers), None)
         own = " or ".join(map(str, sorted(kernels[name].numbers)))
-        what = f"is `{other}`" if other else "is no kernel"
+        what = f"is `{other}`" if other else "is not a kernel"
         message = (
             f"AITER takes this kernel by its number, and {number} {what}; `{name}` is {own}: write that, or tune again"
         )
@@ -450,7 +450,7 @@ class _Rows:
     def _is_untimed(self, row: Sequence[str]) -> bool:
         if self._cell(row, "us").strip("0.") or not self._cell(row, "us"):
             return False
-        message = "us is 0: nobody measured it, and where AITER keeps the fastest of two rows this one wins; measure it"
+        message = "us is 0: it was not measured, and where AITER keeps the fastest row this one wins; measure it"
         self._report("untimed", Severity.WARNING, message, "us")
         return True
 

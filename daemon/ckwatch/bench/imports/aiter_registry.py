@@ -188,7 +188,7 @@ class Registry:
             try:
                 found |= {row["knl_name"].strip(): ListedKernel() for row in rows if row.get("knl_name")}
             except csv.Error:
-                raise UnknownPythonError(f"{path} is no CSV") from None
+                raise UnknownPythonError(f"{path} is not CSV") from None
         return found
 
 

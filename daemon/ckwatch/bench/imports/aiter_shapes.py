@@ -106,7 +106,7 @@ def gemm_spec(family: AiterList, record: ImportedTiming, slices: int) -> str:
 
 
 def _problem(operation: Operation, sizes: Mapping[str, int], slices: int) -> KernelProblem:
-    """Return what the rules about shapes look at, of a problem that nobody launches: tables have tens of thousands."""
+    """Return what the rules about shapes look at, of a problem that is not launched: tables have tens of thousands."""
     tensors = {tensor.name: tensor for tensor in operation.tensors}
     return KernelProblem(
         buffers=tuple(Buffer(name=one.buffer, dtype=one.dtype, elements=1) for one in tensors.values()),

@@ -18,7 +18,7 @@ SHOWN = 5
 """Wrong elements that are named one by one."""
 
 LEAST_ALIKE = 16
-"""Elements from which a common factor is told."""
+"""Number of elements from which a common factor is reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

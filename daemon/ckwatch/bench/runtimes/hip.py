@@ -81,7 +81,7 @@ class HipRuntime(GpuRuntime):
             free, total = HIP.call("hipMemGetInfo")
             raise BenchmarkError(
                 FailureKind.NO_MEMORY,
-                f"{_mib(size_bytes)} of device memory are wanted, {_mib(free)} of {_mib(total)} are free",
+                f"needs {_mib(size_bytes)} of device memory; {_mib(free)} of {_mib(total)} is free",
                 "a smaller shape, or a device that no other program uses",
             )
         if name != "hipSuccess":

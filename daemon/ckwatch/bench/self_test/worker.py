@@ -15,7 +15,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -207,18 +207,7 @@ def _short(value: float | str) -> float | int | str:
 
 def _properties(tested: TestedDevice, _step: SelfTestStep) -> Found:
     facts = tested.runtime.facts
-    figures: Figures = {
-        "description": facts.description,
-        "arch": facts.arch,
-        "compute_units": facts.compute_units,
-        "local_memory_bytes": facts.local_memory_bytes,
-        "last_level_cache_bytes": facts.last_level_cache_bytes,
-        "total_memory_bytes": facts.total_memory_bytes,
-        "clock_mhz": facts.clock_mhz,
-        "memory_clock_mhz": facts.memory_clock_mhz,
-        "driver": facts.driver,
-        "runtime": facts.runtime,
-    }
+    figures: Figures = {name: value for name, value in asdict(facts).items() if name not in ("name", "pci", "machine")}
     if facts.kind == "cpu":
         known = facts.compute_units > 0 and facts.total_memory_bytes > 0
         cache = f"{facts.last_level_cache_bytes / MIB:.1f} MiB of cache" if facts.last_level_cache_bytes else "no cache"

@@ -57,7 +57,7 @@ _DECLARES = re.compile(r"\s*(?:using|typedef|struct|class|template|constexpr|sta
 class PlacedMessage:
     """A message with the text of the line at which it stands, and that of its statement up to the end of this line.
 
-    `vague`: it stands in a header that nobody here has written, and nothing tells which line of the user led there.
+    `vague`: it stands in a header that the user has not written, and nothing tells which line of the user led there.
     """
 
     message: ClangMessage

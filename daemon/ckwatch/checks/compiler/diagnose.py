@@ -289,7 +289,7 @@ def _key(message: ClangMessage, diagnostic: Diagnostic) -> tuple[object, ...]:
 def _built(
     message: ClangMessage, place: SourcePlace, sources: Sources, related: tuple[Related, ...] = ()
 ) -> Diagnostic:
-    # nobody knows places in the rendered text
+    # users do not know places in the rendered text
     said = sources.is_hip and _worded_for_hip(message, sources)
     worded = _MADE_UP_PLACE.sub(r"(\g<what>)", said or explained(message, sources.rendered.source_map.text))
     text = _FAULT_TEXT.get(message.kind) or shorten(demangled(worded))

@@ -1,8 +1,8 @@
 """Finds instances in rendered C++: `DeviceGemmMultiD_Xdl_CShuffle_V3< /* ALayout */ Row, /* MPerBlock */ 128, … >`.
 
-The template arguments are told apart by the `/* name */` comment before each, in CK's spelling or in PyTorch Inductor's
-(`/* m_per_block */`), and where there is none by their position. Texts are kept with their offsets: an argument leads
-back to its place in the template.
+The template arguments are distinguished by the `/* name */` comment before each, in CK's spelling or in PyTorch
+Inductor's (`/* m_per_block */`), and where there is none by their position. Texts are kept with their offsets: an
+argument leads back to its place in the template.
 """
 
 from __future__ import annotations

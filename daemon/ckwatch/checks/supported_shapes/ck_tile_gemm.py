@@ -28,7 +28,7 @@ from ckwatch.model.tensors import DTYPES
 
 class _Matrix(NamedTuple):
     """A matrix of an operation: of which `dtype`, along which axes, and along which of both its elements lie side by
-    side; None where that cannot be told. `strides`: along both, where it has one for each."""
+    side; None where that is unknown. `strides`: along both, where it has one for each."""
 
     dtype: str
     axes: tuple[str, str]

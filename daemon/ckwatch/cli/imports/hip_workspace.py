@@ -345,7 +345,7 @@ def _set_role(plan: _Plan, kernel: HipKernel, tensor: _Tensor) -> None:
     )
     given = plan.answer(key, text)
     if given not in (None, "true", "false"):
-        raise AnswerError(f"{tensor.name}.in_out = {given}: true or false is wanted")
+        raise AnswerError(f"{tensor.name}.in_out = {given}: it must be true or false")
     tensor.in_out = given or OPEN
 
 

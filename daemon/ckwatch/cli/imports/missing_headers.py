@@ -1,7 +1,7 @@
 """Headers that a HIP source includes and that are not there: which, and stand-ins for those that are simple.
 
 A stand-in for PyTorch or CUDA holds the names that host code around kernels mentions, so that the file compiles; that
-code does nothing, and nobody calls it.
+code does nothing and is never called.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def changed(text: str, replacements: Iterable[Replacement]) -> str:
         if one.old is not None and one.start is None and one.end is None:
             if text.count(one.old) != 1 or not one.old:
                 stands = f"stands there {text.count(one.old)} times" if one.old else "is empty"
-                raise CkwatchError(f"`old` {stands}: {one.old[:80]!r}", "give a text that stands there once")
+                raise CkwatchError(f"`old` {stands}: {one.old[:80]!r}", "give a text that occurs there once")
             begin = text.index(one.old)
             spans.append((begin, begin + len(one.old), one.text))
         elif one.old is None and one.start is not None and one.end is not None:

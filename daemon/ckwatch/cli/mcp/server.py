@@ -201,7 +201,7 @@ class Tools:
         patterns: Patterns = [],  # noqa: B006
         shapes: Annotated[list[str], Field(description="only these shapes: names, or sizes (M=64,N=64,K=128)")] = [],  # noqa: B006
         against: Annotated[
-            str | None, Field(description="judge the one unit of `patterns` by this one, whose place it is to take")
+            str | None, Field(description="judge the one unit of `patterns` by this one, which it would replace")
         ] = None,
         more: More = None,
     ) -> Reply:

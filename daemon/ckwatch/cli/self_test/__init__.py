@@ -1,1 +1,1 @@
-"""`ckwatch bench --self-test`: the first thing to run on a device that nobody has tried."""
+"""`ckwatch bench --self-test`: the first thing to run on a device that was never tried."""

@@ -222,7 +222,7 @@ class Report:
         return Counter(trial.outcome for trial in self.trials)
 
     def add(self, trial: AssumptionTrial) -> AssumptionTrial:
-        """Keep a trial, without what is nobody else's business."""
+        """Keep a trial, without private parts."""
         kept = replace(trial, found=without_places(trial.found))
         self.trials.append(kept)
         return kept

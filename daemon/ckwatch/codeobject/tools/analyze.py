@@ -257,7 +257,7 @@ def _by_name(kernels: Sequence[KernelResources], contents: CodeObjectMetadata) -
 
 
 def _batches(wanted: Sequence[KernelResources], contents: CodeObjectMetadata) -> Iterator[list[KernelResources]]:
-    """Kernels that are disassembled together: all of them where they are not to be told apart."""
+    """Kernels that are disassembled together: all of them where they need not be distinguished."""
     if not _by_name(wanted, contents):
         yield list(wanted)
         return

@@ -16,13 +16,14 @@ from anyio import to_thread
 from ckwatch.codeobject.code_files import CodeObject
 from ckwatch.codeobject.disassembly import DisassembledFunction
 from ckwatch.codeobject.listing import listing_of
-from ckwatch.codeobject.listing_text import IsaView, ReadLine, isa_view
+from ckwatch.codeobject.listing_text import ReadLine, isa_view
 from ckwatch.codeobject.metadata import without_labels
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport
 from ckwatch.codeobject.source_lines import CallChain
 from ckwatch.codeobject.tools.analyze import analyze_contents, resources_alone
 from ckwatch.codeobject.tools.llvm_tools import LlvmTools, disassemble, source_lines_of
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.isa import IsaView
 
 _PROCESSES = 2
 

@@ -1,7 +1,7 @@
 """Advise: finds out why the kernels of a unit spill or have few waves, and publishes only what a compile has confirmed.
 
 The device code of the rendered text is compiled with a changed declaration, beside the unit and with the niceness of
-what nobody waits for. Results are kept in the store by content; texts that do not compile are remembered. Units of a
+what no client waits for. Results are kept in the store by content; texts that do not compile are remembered. Units of a
 kernel file whose kernel is declared alike have the same reason: one of them is looked into.
 """
 
@@ -296,7 +296,7 @@ def _is_own(path: str, request: CompileRequest) -> bool:
 def _make_subject(
     unit: Unit, request: CompileRequest, report: CodeObjectReport, rendered: Rendered, headers: Iterable[str]
 ) -> _Subject:
-    """Read the headers and find the kernels; for a thread."""
+    """Read the headers and find the kernels. Blocks; call from a worker thread."""
     file = RenderedFile(request.language.source_name, rendered.source_map)
     texts = SourceTexts(file, dict(_read(headers)))
     return _Subject(

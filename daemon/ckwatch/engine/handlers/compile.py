@@ -40,7 +40,7 @@ class _Prepared:
     request: CompileRequest
     place: PlaceLog
     take: Callable[[BuildOutcome], events.CompileFacts]
-    """Makes the core's facts of an outcome; for a thread."""
+    """Makes the core's facts of an outcome. Blocks; call from a worker thread."""
 
 
 @dataclass(eq=False)

@@ -23,7 +23,7 @@ from ckwatch.render.outcome import Rendered
 
 
 class ArtifactFiles(Mapping[str, str]):
-    """Absolute paths by kind: files called `names` in `folder`, as they are now; for a thread.
+    """Absolute paths by kind: files called `names` in `folder`, as they are now. Blocks; call from a worker thread.
 
     `every` are the names of all files of the entry. `stamp` is the same as long as, by their times and sizes, none of
     them has been written, and for all processes; None where one is missing.

@@ -21,7 +21,7 @@ from ckwatch.render.outcome import Rendered
 from ckwatch.system.user_files import read_file
 
 PlaceLog = Callable[[str], tuple[Diagnostic, ...]]
-"""Makes diagnostics of a compiler's log; for a thread."""
+"""Makes diagnostics of a compiler's log. Blocks; call from a worker thread."""
 
 PostEvent = Callable[[AnyEvent], None]
 

@@ -241,7 +241,7 @@ class FarmLink:
 
 
 def _connection_class() -> type[FarmConnection]:
-    """For a thread: dask takes half a second to load."""
+    """Blocks; call from a worker thread: dask takes half a second to load."""
     import distributed  # noqa: F401
 
     from ckwatch.farm import worker  # noqa: F401

@@ -74,7 +74,8 @@ class ViewLoader:
                     await loaded.wait()
 
     def load(self, scope: str, overlays: Mapping[str, str], options: ViewOverrides) -> LoadedWorkspace:
-        """Read the workspace; for a thread. Raises CkwatchError when there is no `ckwatch.toml` any more."""
+        """Read the workspace. Blocks; call from a worker thread. Raises CkwatchError when there is no `ckwatch.toml`
+        any more."""
         with self._lock:
             workspace = self._loader.load(overlays, scope=scope)
             if scope == MAIN:

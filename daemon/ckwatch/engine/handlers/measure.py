@@ -126,8 +126,8 @@ def flushes_instructions(settings: BenchSection, device: DeviceFacts) -> bool:
 def benchmark_key(
     products: Mapping[str, str], load: LoadProduct, problem: KernelProblem, device: DeviceFacts, settings: BenchSection
 ) -> str:
-    """Equal where the same code was measured on the same problem, device and driver, in the same way; for a thread.
-    Raises as `measured_code`."""
+    """Equal where the same code was measured on the same problem, device and driver, in the same way. Blocks; call
+    from a worker thread. Raises as `measured_code`."""
     code = measured_code(products, load)
     machine = [device.machine] if device.machine else [*settings.launcher] or [socket.gethostname()]
     place = (device.identity, device.description, device.arch, device.driver, device.runtime)
@@ -287,7 +287,7 @@ class MeasureRunner:
 
     async def farm_changed(self) -> None:
         """The farm has other devices than before."""
-        if self._found is not None:  # or nobody has asked for a device yet
+        if self._found is not None:  # or no device was requested yet
             await self.devices()
 
     async def _found_by_worker(self, *, again: bool) -> Devices | BenchmarkFailure:
@@ -312,7 +312,7 @@ class MeasureRunner:
             return MeasureFinished(effect.work, None, f"shape '{effect.shape}' is gone")
         chosen = await self._device_for(effect)
         if isinstance(chosen, str):
-            failed = "" if effect.place is None else effect.place.key
+            failed = "" if effect.place is None else effect.place.address
             return MeasureFinished(effect.work, None, chosen, failed)
         device, has_others = chosen
         if has_others:
@@ -362,7 +362,7 @@ class MeasureRunner:
         else:
             if not device.machine:
                 self._found = None  # the devices may have changed
-            return MeasureFinished(effect.work, None, _sentence(outcome), device.key)
+            return MeasureFinished(effect.work, None, _sentence(outcome), device.address)
         return await self._finished(effect, shape, await self._kept(record), time.monotonic() - began)
 
     async def _device_for(self, effect: Measure) -> tuple[DeviceFacts, bool] | str:
@@ -372,17 +372,17 @@ class MeasureRunner:
             return _sentence(found)
         place = effect.place
         if place is not None:
-            there = next((device for device in found.devices if device.key == place.key), None)
+            there = next((device for device in found.devices if device.address == place.address), None)
             return f"{place.label} is gone" if there is None else (there, effect.has_others)
         suitable = suitable_devices(found, effect.unit, effect.device or self.settings.device)
         if isinstance(suitable, str):
             return suitable
         device = preferred(suitable, effect.last_device)
-        return device, len(suitable) > 1 and device.key != effect.last_device
+        return device, len(suitable) > 1 and device.address != effect.last_device
 
     def _warn(self, device: DeviceFacts, warning: str) -> None:
         """Pass on what limits measurements on any of the devices."""
-        self._warnings[device.key] = warning
+        self._warnings[device.address] = warning
         self.on_warning("\n".join(dict.fromkeys(filter(None, self._warnings.values()))) or None)
 
     async def _known(self, key: str) -> TimingRecord | None:
@@ -469,7 +469,7 @@ class MeasureRunner:
 
     async def _race(self, job: Job, artifacts: Sequence[bytes], shape: str) -> BenchmarkReport | BenchmarkFailure:
         """Measure in a worker that lasts for the next one of the race. What fails in a worker that has measured others
-        is tried once more in a fresh one, so that nobody answers for what another has broken."""
+        is tried once more in a fresh one, so that one job does not fail for an error of another."""
         start = WorkerStart.of(self.settings, self._root)
         racing = self._racing.get(job.device)
         if racing is not None and (racing.start != start or racing.worker.jobs >= RACES_PER_WORKER):
@@ -548,7 +548,7 @@ class MeasureRunner:
         again = partial(self._interleaved, effect) if seconds and effect.race is None else None
         rows, diagnostics = await self._regressions.check(effect.unit, shape, record, self.settings.regression, again)
         raced = record.report is not None and record.report.raced
-        device = "" if record.device is None else record.device.key
+        device = "" if record.device is None else record.device.address
         timing = ShapeTiming(shape.name, effect.result.artifact, tuple(rows), diagnostics, seconds, raced, device)
         return MeasureFinished(effect.work, timing)
 

@@ -12,7 +12,7 @@ import hashlib
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 import anyio
 from anyio import to_thread
 
-from ckwatch.bench.job import VerifyJob
+from ckwatch.bench.job import EmulatedLaunches, VerifyJob
 from ckwatch.bench.worker_protocol import LaunchCounted, WorkerHello, WorkerMessage, WorkerStage
 from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.model import Toolchain
@@ -34,7 +34,6 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.model.emulated_archs import emulated_device, not_emulated
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Unit
-from ckwatch.model.python_references import REFERENCE_LIMIT_S, PythonReference
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import Verification, VerificationDepth
@@ -65,23 +64,14 @@ FINDING_LINES = "finding the lines"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmulatorRun:
-    """A run of the emulator: `symbol` of the shared object whose bytes are `artifact`, on these trials; with the
-    niceness `nice`. `arrays`: contents of NumPy files that problems name by their digests. `counted`: the launch that
-    is counted after them; `on_counted` gets its counts."""
+class EmulatorRun(EmulatedLaunches):
+    """Launches of the shared object whose bytes are `artifact`, with the niceness `nice`. `arrays`: contents of NumPy
+    files that problems name by their digests. `on_counted` gets the counts of the launch that is `counted`."""
 
-    arch: str
-    symbol: str
-    trials: tuple[Trial, ...]
     artifact: bytes
-    checked: bool
-    instruction_limit: int
     time_limit_s: float
-    reference: PythonReference | None = None
-    reference_limit_s: float = REFERENCE_LIMIT_S
     nice: int = 0
     arrays: tuple[bytes, ...] = ()
-    counted: Trial | None = None
     on_counted: Callable[[LaunchCounted], None] | None = None
 
 
@@ -224,7 +214,7 @@ class VerifyRunner:
             return None
         try:
             trial = profiled_trial(unit, self._profiled[unit.id])
-        except CkwatchError:  # who asks for the profile is told
+        except CkwatchError:  # reported to the client that asks for the profile
             return None
         return None if (artifact, trial) in self._counts else trial
 
@@ -373,17 +363,10 @@ class WorkerEmulator:
             on_stage("building the emulator")
             library = await build_library(store.folder / FOLDER, toolchain.clang)
         return VerifyJob(
-            arch=run.arch,
-            symbol=run.symbol,
-            trials=run.trials,
+            **{one.name: getattr(run, one.name) for one in fields(EmulatedLaunches)},
             library=str(library),
             objdump=str(toolchain.objdump),
-            checked=run.checked,
-            instruction_limit=run.instruction_limit,
-            reference=run.reference,
-            reference_limit_s=run.reference_limit_s,
             kept_references=str(store.folder / REFERENCES),
-            counted=run.counted,
         )
 
 

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 
 import anyio
@@ -186,15 +186,7 @@ class BenchmarkQueries:
         launcher = self._measure.settings.launcher
         return Devices(
             devices=tuple(
-                Device(
-                    name=one.name,
-                    description=one.description,
-                    arch=one.arch,
-                    pci=one.pci,
-                    driver=one.driver,
-                    machine=one.machine,
-                )
-                for one in found.devices
+                Device(**{field.name: getattr(one, field.name) for field in fields(Device)}) for one in found.devices
             ),
             absent={one.kind: f"{one.why}\n{one.hint}" if one.hint else one.why for one in found.absent},
             host=" ".join(launcher) if launcher else socket.gethostname(),

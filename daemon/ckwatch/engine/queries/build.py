@@ -201,7 +201,7 @@ class FollowedBuilds:
 
 
 def _lost_artifacts(results: Sequence[CompileFacts], store: ArtifactStore) -> frozenset[str]:
-    """The artifacts that the store does not have as they were stored; for a thread."""
+    """The artifacts that the store does not have as they were stored. Blocks; call from a worker thread."""
     lost = set()
     for result in results:
         untouched = isinstance(result.products, ArtifactFiles) and result.products.untouched()

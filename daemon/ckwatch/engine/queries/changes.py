@@ -92,7 +92,7 @@ class ChangePages:
             while self._released <= seq:
                 began_s = anyio.current_time()
                 await self._feed.wait(self._released)
-                await anyio.sleep_until(began_s + self._pacing.pause_s)  # a follower at rest is told at once
+                await anyio.sleep_until(began_s + self._pacing.pause_s)  # a follower at rest gets it at once
                 await anyio.sleep_until(self._next_release)
                 news, self._released = self._feed.seq - self._released, self._feed.seq
                 followers = 1 + self._releasing.statistics().tasks_waiting

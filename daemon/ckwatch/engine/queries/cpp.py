@@ -187,7 +187,7 @@ class CppQueries:
     ) -> _Comparison:
         """The comparison with the text of this digest that `key` tells from others.
 
-        It goes on when nobody waits for it any more, until there is another one.
+        It continues when no client waits for it any more, until there is another one.
         """
         assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers
         last = self._comparison
@@ -258,7 +258,7 @@ class CppQueries:
             return await self._lookup.one(scope, request.unit or "")
         names = await self._readers(scope, request.path)
         if not names:
-            raise CkwatchError(f"no unit is made of {request.path}", "name the unit whose text is meant")
+            raise CkwatchError(f"no unit is made of {request.path}", "name the unit")
         if request.start is not None:  # of a kernel file, the instance that stands there
             units = (self._loop.state.seen(scope, name) for name in names)
             place = Position(request.start.line, request.start.character)
@@ -308,7 +308,7 @@ class CppQueries:
         return made
 
     async def _typed_source(self, request: CppRequest, unit: UnitState) -> UnitSource | None:
-        """The last good render with what was typed since, so that nobody who types waits for the next one, or has no
+        """The last good render with what was typed since, so that typing does not wait for the next one, or has no
         answer while the template has errors; None where only the render can tell, or has come."""
         place, kept = request.start, self._sources.get(unit.key) or self._sources.get(UnitKey(MAIN, unit.key.unit))
         if request.question not in TYPED or request.path is None or place is None or kept is None:

@@ -194,7 +194,8 @@ def _names_of(path: str, folders: Sequence[Path]) -> list[str]:
 
 
 def _template_files(folders: Sequence[Path], overlays: Mapping[str, str]) -> dict[str, str]:
-    """Every template that a kernel file could name, with its file, in order of the search path; for a thread."""
+    """Every template that a kernel file could name, with its file, in order of the search path. Blocks; call from a
+    worker thread."""
     search = TemplateSearch(folders, overlays)
     found = {name: search.find(name) for name in search.names() if name.endswith(TEMPLATE_SUFFIXES)}
     return {name: path for name, path in found.items() if path is not None}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from ckwatch.checks.places import RenderedFile
 from ckwatch.checks.rebase import position_rebaser
 from ckwatch.codeobject.disassembly import DisassembledFunction
 from ckwatch.codeobject.listing import listing_of
-from ckwatch.codeobject.listing_text import IsaView, isa_view
+from ckwatch.codeobject.listing_text import isa_view
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, main_kernel
 from ckwatch.codeobject.source_lines import CallChain, move_call_chains, same_instructions, transfer_call_chains
 from ckwatch.codeobject.tools.llvm_tools import disassemble, source_lines_of
@@ -44,6 +44,7 @@ from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.side_work import SideWork
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.instruction_counts import KernelCounts
+from ckwatch.model.isa import IsaView
 from ckwatch.model.kernels import Unit
 from ckwatch.model.profiles import KernelProfile
 from ckwatch.model.verification import Verification
@@ -407,10 +408,5 @@ def _answer(
         fresh=fresh,
         kernel=kernel.resources.name,
         kernels=tuple(one.resources.name for one in report.kernels),
-        text=found.text,
-        lines=found.lines,
-        folds=found.folds,
-        mnemonics=dict(found.mnemonics),
-        has_lines=found.has_lines,
-        notes=(*notes, *found.notes),
+        **{one.name: getattr(found, one.name) for one in fields(IsaView)} | {"notes": (*notes, *found.notes)},
     )

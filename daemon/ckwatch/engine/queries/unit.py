@@ -163,7 +163,7 @@ class UnitQueries:
 
 
 def rendered_to_wire(unit: str, outcome: RenderOutcome, with_map: bool) -> RenderedText:
-    """A render as an answer; for a thread."""
+    """A render as an answer. Blocks; call from a worker thread."""
     text = outcome.rendered
     return RenderedText(
         unit=unit,
@@ -201,7 +201,7 @@ def _segment(source_map: SourceMap, segment: Segment) -> WireSegment:
 
 
 def artifact_to_wire(unit: UnitState, tools: BuildTools) -> Artifact | None:
-    """The stored result of the unit; None when there is none, or it was evicted. For a thread."""
+    """The stored result of the unit; None when there is none, or it was evicted. Blocks; call from a worker thread."""
     result, compiler, store = unit.compile.result, tools.compiler, tools.store
     if result is None or not result.key or compiler is None or store is None:
         return None

@@ -61,7 +61,7 @@ def _print(line: object) -> None:
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        os._exit(0)  # nobody reads it any more
+        os._exit(0)  # nothing reads it any more
 
 
 def _end_with_input() -> None:

@@ -139,7 +139,7 @@ def of_pointer(name: str, value: Any) -> Array:
         strides = value.stride() if callable(getattr(value, "stride", None)) else getattr(value, "strides", None)
         dtype, device = str(value.dtype).rpartition(".")[2], str(getattr(value.device, "type", value.device))
     except (AttributeError, TypeError) as error:
-        raise TypeError(f"{name} has data_ptr(), but lacks what gives its form: {error}") from None
+        raise TypeError(f"{name} has data_ptr(), but not what gives its form: {error}") from None
     steps = packed_strides(shape) if strides is None else tuple(map(int, strides))
     kind = "cpu" if device.partition(":")[0] == "cpu" else "gpu"
     return Array(int(value.data_ptr()), Form(shape, steps, dtype, kind, False))

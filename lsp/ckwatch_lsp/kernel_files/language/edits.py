@@ -126,7 +126,7 @@ def _changed_name(
     name, own = instance.name, values_of(instance.parameters)
     for one in changes:
         values = own if one.parameter in own else document.effective(instance)
-        # 128x128x64 has the values of MPerBlock, NPerBlock and KPerBlock: which is which is told by their order
+        # 128x128x64 has the values of MPerBlock, NPerBlock and KPerBlock: which is which follows from their order
         equal = [parameter for parameter, value in values.items() if _same(value, one.before)]
         text = re.escape(value_in_name(one.before))
         places = list(re.finditer(rf"(?<![0-9A-Za-wyz]){text}(?![0-9A-Za-wyz])", name))
