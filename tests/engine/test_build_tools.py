@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.engine import build_tools
 from ckwatch.engine.build_tools import BuildTools
@@ -13,7 +14,7 @@ from ckwatch.model.errors import ToolchainError
 from ckwatch.workspace.settings import Settings
 
 
-def nothing(*_: object) -> NvccToolchain:
+def nothing(*_: object) -> Toolchain:
     raise ToolchainError("there is no ROCm", "")
 
 
