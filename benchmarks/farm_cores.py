@@ -23,18 +23,19 @@ import anyio
 
 from benchmarks import farm
 from benchmarks.choosing import alone, asked_runs
-from benchmarks.edit_to_artifact import artifacts, built_as_it_is, edition
+from benchmarks.edit_to_artifact import artifacts, edition
 from benchmarks.farm import WORKERS
-from benchmarks.farm_processes import farm_in, use
-from benchmarks.gemm_example import Example, Follower, example_daemon, following, tile, until_idle
+from benchmarks.farm_processes import FarmProcesses, farm_in, use
+from benchmarks.gemm_example import BUILD_LIMIT_S, Example, Follower, example_daemon, following, tile, until_idle
 from benchmarks.process_tree import descendants
 from benchmarks.reporting import MANY, Row, row
 from ckwatch.client import Client
+from ckwatch.wire.state import Unit
 from ckwatch.workspace.trust import trust
 
 MEASURED_CODE = (*farm.MEASURED_CODE, "benchmarks/farm.py")
 
-EACH = 4
+EACH = 3
 """Instances for each that compiles."""
 
 GOAL = 0.9
@@ -48,7 +49,12 @@ class Party:
     client: Client
     follower: Follower
     stores: Sequence[Path]
+    farm: FarmProcesses | None = None
     rates: list[float] = field(default_factory=list)
+
+    def as_it_is(self) -> tuple[Unit, ...] | None:
+        """The units, once all are built."""
+        return self.follower.built(self.example.units, dict.fromkeys(self.example.units))
 
     async def edited(self, text: str) -> None:
         """Edit all instances, and wait for their artifacts."""
@@ -57,7 +63,6 @@ class Party:
         made = [[one.stat().st_mtime - begun_s for one in store.glob("artifacts/*/*")] for store in self.stores]
         fresh = [[seconds for seconds in own if seconds > 0] for own in made]
         self.rates.append(sum(len(own) / max(own) for own in fresh if own))
-        await until_idle(self.client)
 
 
 def pin(process: int, cores: set[int]) -> None:
@@ -80,6 +85,7 @@ async def party(stack: AsyncExitStack, workers: int, cores: Iterator[set[int]], 
     example, client = await stack.enter_async_context(example_daemon(instances, prepare))
     follower = await stack.enter_async_context(following(client))
     pin((await client.status()).pid, next(cores))
+    await client.focus(*example.units)  # as long as the environment is that of this daemon alone
     folder = example.root.parent
     if not workers:
         return Party(example, client, follower, [folder / "store"])
@@ -88,7 +94,8 @@ async def party(stack: AsyncExitStack, workers: int, cores: Iterator[set[int]], 
     await use(client, example.root, made, workers)
     for process in made.processes:
         pin(process, next(cores))
-    return Party(example, client, follower, [folder / f"farm/worker{number}/store" for number in range(workers)])
+    stores = [folder / f"farm/worker{number}/store" for number in range(workers)]
+    return Party(example, client, follower, stores, made)
 
 
 async def compare(runs: int) -> list[Row]:
@@ -98,9 +105,12 @@ async def compare(runs: int) -> list[Row]:
     cores = iter(lambda: set(islice(there, share)), set())
     async with AsyncExitStack() as stack:
         parties = {count: await party(stack, count, cores, share) for count in (0, *WORKERS)}
-        async with anyio.create_task_group() as tasks:
-            for one in parties.values():
-                tasks.start_soon(built_as_it_is, one.example, one.client)
+        for one in parties.values():
+            await one.follower.until(one.as_it_is, BUILD_LIMIT_S)
+        for one in parties.values():  # which have their precompiled headers then
+            await until_idle(one.client)
+            if one.farm is not None:
+                await one.farm.until_quiet()
         for number in range(runs):
             changes = edition(number)
             async with anyio.create_task_group() as tasks:

@@ -8,7 +8,8 @@ A program of its own, for an environment that has Kernel Tuner, which is no depe
 Each strategy has its default options and Kernel Tuner's own simulation of a runner, which counts a configuration once.
 One that ends before its budget is spent begins again. A run ends when it is within 1 % of the best. Strategies that
 take seconds for each evaluation are given fewer of them, `SLOW`, and fewer seeds, as many as `--seconds` allows; a run
-is ended after `LONGEST_RUN_S` of processor time, and what it had not reached counts as not reached.
+is ended after `LONGEST_RUN_S` of processor time, and what it had not reached counts as not reached. Runs that OUT has
+of the same budget are kept, and those that are missing are added; delete OUT to run all anew.
 """
 
 from __future__ import annotations
@@ -204,6 +205,7 @@ def main() -> int:
     from kernel_tuner.searchspace import Searchspace
 
     written = json.loads(options.out.read_text()) if options.out.exists() else {}
+    budget = written.get("budget")
     written |= {"kernel_tuner": version("kernel_tuner"), "budget": options.budget, "within_percent": list(WITHIN)}
     spaces = written.setdefault("spaces", {})
     for path in options.files:
@@ -215,10 +217,12 @@ def main() -> int:
                 searchspace = Searchspace(None, None, None, from_cache=cache)
             for strategy in options.strategies:
                 begun = time.process_time()
-                rows: list[list[int | None]] = []
+                own = spaces.setdefault(path.name, {}).setdefault(gpu, {})
+                kept = own.get(strategy, {}) if written["budget"] == budget else {}
+                rows: list[list[int | None]] = [] if kept.get("failure") else kept.get("evaluations", [])
                 failure = ""
                 limit = min(options.budget, SLOW.get(strategy, options.budget))
-                for seed in range(options.seeds):
+                for seed in range(len(rows), options.seeds):
                     try:
                         with contextlib.redirect_stdout(io.StringIO()):
                             rows.append(replay(strategy, searchspace, parameters, times, seed, limit, options.budget))
@@ -229,7 +233,6 @@ def main() -> int:
                             break
                     if time.process_time() - begun > options.seconds:
                         break
-                own = spaces.setdefault(path.name, {}).setdefault(gpu, {})
                 own[strategy] = {"evaluations": rows, "seeds": len(rows)} | ({"failure": failure} if failure else {})
                 spent = time.process_time() - begun
                 middle = [sorted(one[i] or 10**9 for one in rows)[len(rows) // 2] for i in range(len(WITHIN))]

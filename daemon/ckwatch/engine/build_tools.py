@@ -87,7 +87,7 @@ class BuildTools:
         self._share(settings.store.shared)
         toolchain = self._found(settings, root)
         if isinstance(toolchain, ToolchainError):
-            nvcc = self._nvcc_alone() if cuda else None
+            nvcc = self._nvcc_alone(root) if cuda else None
             if nvcc is None:
                 self.store, self.compiler, self.problem = store, None, str(toolchain)
                 return
@@ -161,10 +161,10 @@ class BuildTools:
             raise RuntimeError("a compile was requested without a compiler")
         return self.compiler
 
-    def _nvcc_alone(self) -> NvccToolchain | None:
+    def _nvcc_alone(self, root: Path | None) -> NvccToolchain | None:
         """The compiler of a machine without ROCm, if it has one."""
         with suppress(ToolchainError):
-            return find_nvcc(self._environment)
+            return replace(find_nvcc(self._environment), workspace=root)
         return None
 
     @property
