@@ -316,9 +316,9 @@ class LivePage:
             acting = True
             settle()
             try:
-                said = await self._view.actions[block.key](self._feed, dict(self._query))
+                notice = await self._view.actions[block.key](self._feed, dict(self._query))
                 with self._main:  # the button may be gone
-                    ui.notify(said)
+                    ui.notify(notice)
             except CkwatchError as error:
                 with self._main:
                     ui.notify(error.message, type="negative", caption=error.hint or "", multi_line=True)
@@ -426,11 +426,11 @@ class LivePage:
 
     async def _open_in_editor(self, place: TextPlace) -> None:
         try:
-            told = await self._feed.client.show(place.path, place.line, place.column)
+            is_shown = await self._feed.client.show(place.path, place.line, place.column)
         except CkwatchError as error:
             ui.notify(error.message, type="negative")
             return
-        ui.notify("shown in your editor" if told else "no editor is attached now")
+        ui.notify("shown in your editor" if is_shown else "no editor is attached now")
 
     def _plot(self, block: Plot) -> Callable[[Plot], None]:
         with ui.element("section").classes("part").props(f'aria-label="{_attribute(block.title)}"'):

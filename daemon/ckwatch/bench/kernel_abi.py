@@ -180,9 +180,9 @@ def loaded_from_memory(content: bytes, name: str) -> ctypes.CDLL:
     return ctypes.CDLL(f"/proc/self/fd/{descriptor}", mode=os.RTLD_NOW | os.RTLD_LOCAL)
 
 
-def _why_not_loaded(said: str) -> tuple[str, str]:
+def _why_not_loaded(loader_message: str) -> tuple[str, str]:
     """The reason in what dlopen says, with a name of C++ in words, and what to do."""
-    reason = re.sub(r"^/proc/self/fd/\d+: ", "", said)
+    reason = re.sub(r"^/proc/self/fd/\d+: ", "", loader_message)
     missing = re.search(r"undefined symbol: ([^\s,]+)", reason)
     if missing is None:
         return reason, ""

@@ -139,28 +139,28 @@ class ReferenceCalls:
             with suppress(BrokenPipeError):  # why it has ended is seen below
                 send(cast("BinaryIO", process.stdin), head, given)
             answer, arrays = receive(cast("BinaryIO", _Bounded(process.stdout, self._limit_s + GRACE_S)))
-            told = None if (said := answer.get("mistake")) is None else _mistake(said)
+            known_mistake = None if (content := answer.get("mistake")) is None else _mistake(content)
             all_of_them = head["call"] == "outputs"
-            if told is None and not _is_answer(head["arrays_wanted"], arrays, all_of_them=all_of_them):
+            if known_mistake is None and not _is_answer(head["arrays_wanted"], arrays, all_of_them=all_of_them):
                 raise ValueError("other arrays")
         except TimeoutError:
             self.close()
             message = f"it had not ended after {self._limit_s:g} s"
-            told = self._at_function(MistakeKind.LIMIT, message)
+            known_mistake = self._at_function(MistakeKind.LIMIT, message)
         except (ValueError, KeyError, TypeError):
             self.close()
-            told = self._at_function(MistakeKind.RAISES, "its process answers what makes no sense")
+            known_mistake = self._at_function(MistakeKind.RAISES, "its process answers what makes no sense")
         except (ArrayMessageError, OSError):
             process.signal_group(signal.SIGKILL)
             status = process.wait().status
             self.close()
             number = processes.signal_of(status)
             how = f"by {number.name}" if number is not None else f"with exit status {status}"
-            told = self._at_function(MistakeKind.RAISES, f"it ended its process {how}")
-        if told is not None:
-            if told.kind is MistakeKind.LIMIT:
-                self._overran.append((size, told))
-            raise ReferenceMistakeError(told)
+            known_mistake = self._at_function(MistakeKind.RAISES, f"it ended its process {how}")
+        if known_mistake is not None:
+            if known_mistake.kind is MistakeKind.LIMIT:
+                self._overran.append((size, known_mistake))
+            raise ReferenceMistakeError(known_mistake)
         return arrays
 
     def _at_function(self, kind: MistakeKind, message: str) -> ReferenceMistake:
@@ -225,13 +225,13 @@ def _sizes(problem: KernelProblem, called: CalledReference) -> dict[str, int]:
     return {one.name: int(one.value or 0) for one in problem.arguments if one.name in called.sizes}
 
 
-def _mistake(said: Mapping[str, Any]) -> ReferenceMistake:
+def _mistake(content: Mapping[str, Any]) -> ReferenceMistake:
     return ReferenceMistake(
-        kind=MistakeKind(said["kind"]),
-        message=str(said["message"]),
-        path=str(said["path"]),
-        line=int(said["line"]),
-        detail=str(said["detail"]),
+        kind=MistakeKind(content["kind"]),
+        message=str(content["message"]),
+        path=str(content["path"]),
+        line=int(content["line"]),
+        detail=str(content["detail"]),
     )
 
 

@@ -102,21 +102,21 @@ class _Reference:
             message = f"it had not ended after {self._limit_s:g} s"
             return self._reported("limit", message, *_innermost(error.__traceback__, self._sources.paths)), {}
         except MemoryError as error:
-            said = f": {error}" if str(error) else ""
-            message = f"it needs more memory than the {MEMORY_LIMIT_BYTES >> 30} GiB that it may have{said}"
+            shown = f": {error}" if str(error) else ""
+            message = f"it needs more memory than the {MEMORY_LIMIT_BYTES >> 30} GiB that it may have{shown}"
             return self._reported("limit", message, *_innermost(error.__traceback__, self._sources.paths)), {}
         except BaseException as error:  # noqa: BLE001  # SystemExit and KeyboardInterrupt are the user's, too
             return self._raised(error), {}
 
     def _raised(self, error: BaseException) -> dict[str, Any]:
-        said = str(error).strip().splitlines()
-        message = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+        shown = str(error).strip().splitlines()
+        message = f"{type(error).__name__}: {shown[0]}" if shown else type(error).__name__
         if isinstance(error, SyntaxError) and error.filename in self._sources.paths:
             return self._reported("raises", f"{type(error).__name__}: {error.msg}", error.lineno, error.filename)
         line, path = _innermost(error.__traceback__, self._sources.paths)
         frames = traceback.extract_tb(error.__traceback__)
         lines = traceback.format_list([one for one in frames if one.filename in self._sources.paths])
-        return self._reported("raises", message, line, path, "".join(lines) + "\n".join(said))
+        return self._reported("raises", message, line, path, "".join(lines) + "\n".join(shown))
 
     def _reported(
         self, kind: str, message: str, line: int | None = None, path: str | None = None, detail: str = ""

@@ -289,46 +289,48 @@ class _Session:
         self._silent = True
         self._allow(_LAST_WORDS_S)
 
-    def _take(self, said: worker_protocol.Message) -> None:
+    def _take(self, reply: worker_protocol.Message) -> None:
         if self.hello is None:
-            if not isinstance(said, worker_protocol.WorkerHello):
-                raise worker_protocol.GarbledError(f"the worker's first word was {worker_protocol.tag(said)}")
-            self._greet(said)
-        elif isinstance(said, worker_protocol.WaitingForDevice):
+            if not isinstance(reply, worker_protocol.WorkerHello):
+                raise worker_protocol.GarbledError(f"the worker's first word was {worker_protocol.tag(reply)}")
+            self._greet(reply)
+        elif isinstance(reply, worker_protocol.WaitingForDevice):
             self._allow(getattr(self.request.task, "lease_wait_s", 0.0) + self.time_limit_s)
             self._stage = worker_protocol.WorkerStage(name="waiting for the device")
-            self.on_message(said)
-        elif isinstance(said, worker_protocol.WorkerStage):
-            self._enter(said)
-        elif isinstance(said, worker_protocol.PartialResult):
-            self.on_message(said)
-        elif isinstance(said, worker_protocol.WorkerHello | worker_protocol.WorkerRequest):
-            raise worker_protocol.GarbledError(f"the worker sent {worker_protocol.tag(said)} in the middle of its work")
+            self.on_message(reply)
+        elif isinstance(reply, worker_protocol.WorkerStage):
+            self._enter(reply)
+        elif isinstance(reply, worker_protocol.PartialResult):
+            self.on_message(reply)
+        elif isinstance(reply, worker_protocol.WorkerHello | worker_protocol.WorkerRequest):
+            raise worker_protocol.GarbledError(
+                f"the worker sent {worker_protocol.tag(reply)} in the middle of its work"
+            )
         else:
-            self.answer = said
+            self.answer = reply
 
-    def _greet(self, said: worker_protocol.WorkerHello) -> None:
-        self.hello = said
-        if said.protocol != worker_protocol.PROTOCOL:
+    def _greet(self, reply: worker_protocol.WorkerHello) -> None:
+        self.hello = reply
+        if reply.protocol != worker_protocol.PROTOCOL:
             self.answer = BenchmarkFailure(
                 kind=FailureKind.GARBLED,
-                message=f"the worker on {said.host} is of ckwatch {said.version} (protocol {said.protocol}); "
+                message=f"the worker on {reply.host} is of ckwatch {reply.version} (protocol {reply.protocol}); "
                 f"this is {__version__} (protocol {worker_protocol.PROTOCOL})",
                 hint="The same version of ckwatch is needed where the launcher leads to.",
             )
             return
         self._allow(self.time_limit_s)
         self._greeted.set()
-        self.on_message(said)
+        self.on_message(reply)
 
-    def _enter(self, said: worker_protocol.WorkerStage) -> None:
+    def _enter(self, reply: worker_protocol.WorkerStage) -> None:
         if self._stage.name == "waiting for the device":
             self._allow(self.time_limit_s)
-        self._stage = said
-        self._contestant = said.contestant or self._contestant
-        if said not in self._reported:
-            self._reported.add(said)
-            self.on_message(said)
+        self._stage = reply
+        self._contestant = reply.contestant or self._contestant
+        if reply not in self._reported:
+            self._reported.add(reply)
+            self.on_message(reply)
 
     def _overrun(self) -> BenchmarkFailure:
         limit = f"{self.time_limit_s:g} s"
@@ -368,9 +370,9 @@ class _Session:
             if self._stage.contestant and not through_launcher:
                 return self.failure(FailureKind.CRASHED, f"the kernel ended the worker, which {how}, {where}")
             return self.failure(FailureKind.BROKEN, f"the worker {how} {where}")
-        said = fault_in_stderr(self._stderr.text)
-        if said is not None:
-            return self.failure(said[0], f"{said[1]} ({where}; the worker {how})")
+        reply = fault_in_stderr(self._stderr.text)
+        if reply is not None:
+            return self.failure(reply[0], f"{reply[1]} ({where}; the worker {how})")
         if number in _FAULT_SIGNALS and self._contestant:
             hint = ""
             if number is signal.SIGILL:

@@ -47,8 +47,8 @@ def rule_diagnostics(
             first = found.setdefault(diagnostic.span, diagnostic)
             known = {first.message, *(one.message for one in first.related)}
             if not known & {diagnostic.message, in_one_line(diagnostic.message)}:
-                told = Related(in_one_line(diagnostic.message), None)
-                found[diagnostic.span] = replace(first, related=(*first.related, told))
+                note = Related(in_one_line(diagnostic.message), None)
+                found[diagnostic.span] = replace(first, related=(*first.related, note))
     return tuple(found.values())
 
 

@@ -157,21 +157,21 @@ def _in_archive(file: BytesIO | Path, name: str, asked: _Asked) -> Iterator[_Fou
             members = {one.filename: one for one in archive.infolist()}
 
             def read(member: str) -> bytes:
-                told = members[member]
-                if problem := why_not_unpacked(told.file_size, min(told.compress_size, archive.start_dir)):
+                info = members[member]
+                if problem := why_not_unpacked(info.file_size, min(info.compress_size, archive.start_dir)):
                     raise ValueError(problem)
-                if not asked.takes(told.file_size):
+                if not asked.takes(info.file_size):
                     raise ValueError("is left out: with it, more is unpacked than fits into memory")
                 try:
-                    with archive.open(told) as file:
-                        return file.read(told.file_size)
+                    with archive.open(info) as file:
+                        return file.read(info.file_size)
                 except _DAMAGED_ZIP as error:
-                    asked.takes(-told.file_size)
+                    asked.takes(-info.file_size)
                     raise ValueError(f"is damaged: {error}") from error
 
             def beside(member: str) -> bytes | None:
-                told = members.get(member)
-                return read(member) if told is not None and told.file_size <= TEXT_LIMIT_BYTES else None
+                info = members.get(member)
+                return read(member) if info is not None and info.file_size <= TEXT_LIMIT_BYTES else None
 
             for member in [one for one in members if one.endswith(SUFFIXES)]:
                 try:
@@ -239,9 +239,9 @@ def _code_object(data: bytes, name: str, asked: _Asked, origin: str, arch: str, 
         yield _OtherArch(metadata.arch)
         return
     triton = None
-    told = beside(".json")
-    if told is not None:
-        triton = _triton_metadata(told)
+    info = beside(".json")
+    if info is not None:
+        triton = _triton_metadata(info)
         if triton is None:
             yield f"{where}: the JSON beside it is not Triton's."
         elif triton.name not in {one.symbol for one in metadata.kernels}:
@@ -312,8 +312,8 @@ def _with_triton(metadata: CodeObjectMetadata, triton: TritonMetadata, accesses:
     if triton.arguments and len(there) >= len(triton.arguments):
         if len(accesses) != len(there):
             accesses = [""] * len(there)
-        told = zip(there, names, accesses, strict=False)
-        named = [replace(one, name=name, type_name=kind, access=how) for one, (name, kind), how in told]
+        info = zip(there, names, accesses, strict=False)
+        named = [replace(one, name=name, type_name=kind, access=how) for one, (name, kind), how in info]
         arguments[triton.name] = (*named, *arguments[triton.name][len(named) :])
     kernels = tuple(
         replace(one, lds_bytes=max(one.lds_bytes, triton.shared_bytes)) if one.symbol == triton.name else one

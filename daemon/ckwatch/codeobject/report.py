@@ -7,26 +7,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ckwatch.model.amounts import count
+from ckwatch.model.figures import RegisterCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelResources:
+class KernelResources(RegisterCounts):
     """A kernel's resources in the code object's metadata (NT_AMDGPU_METADATA, LLVM's AMDGPUUsage).
 
-    `symbol` is the mangled name, `name` a readable form that tells the variants of one kernel apart. `vgprs` counts
-    architectural VGPRs, `agprs` accumulation VGPRs; bytes are per workgroup (`lds_bytes`) or per lane
-    (`scratch_bytes`). `workgroup_size` is the largest flat one.
+    `symbol` is the mangled name, `name` a readable form that differs between the variants of one kernel.
+    `workgroup_size` is the largest flat one.
     """
 
     symbol: str
     name: str
-    vgprs: int
-    agprs: int
-    sgprs: int
-    vgpr_spills: int
-    sgpr_spills: int
-    scratch_bytes: int
-    lds_bytes: int
     workgroup_size: int
     wavefront_size: int
     kernarg_bytes: int

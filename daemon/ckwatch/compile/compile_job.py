@@ -155,8 +155,8 @@ def fault_of(
         return CompileFault.OUT_OF_MEMORY, f"{program} ran out of memory"
     kind = transient_kind(unplaced)
     if kind is not None:
-        fault, said = _FAULTS[kind]
-        return fault, f"{program} {said}"
+        fault, reason = _FAULTS[kind]
+        return fault, f"{program} {reason}"
     # A shell reports a signal as 128 + its number.
     number = -finished.exit_status if finished.exit_status < 0 else finished.exit_status - 128
     if finished.exit_status < 0 or (number in _CRASH_SIGNALS | {signal.SIGKILL, signal.SIGTERM} and not unplaced):

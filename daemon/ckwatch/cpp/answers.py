@@ -179,7 +179,7 @@ def name_at(result: Json, places: Places, text: str) -> Json:
     return {"placeholder": text, "range": range_to_lsp(own)}
 
 
-_LENT = re.compile(rf"{MEMORY_FOLDER}/[^\n\"'`]*?\.(?:hip|cpp|cu)(?!\.?\w)(?::\d+:\d+)?")
+_IN_MEMORY = re.compile(rf"{MEMORY_FOLDER}/[^\n\"'`]*?\.(?:hip|cpp|cu)(?!\.?\w)(?::\d+:\d+)?")
 
 
 def in_own_words(given: Any, places: Places) -> Any:
@@ -201,8 +201,8 @@ def in_own_words(given: Any, places: Places) -> Any:
         start = at if location is None else location.range.start
         return f"{path or 'the rendered source'}:{start.line + 1}:{start.column + 1}"
 
-    said = re.sub(rf"{re.escape(memory_path(places.uri))}(?::(\d+):(\d+)|(?!\.?\w))", own, given)
-    return _LENT.sub("another rendered source", said)
+    shown = re.sub(rf"{re.escape(memory_path(places.uri))}(?::(\d+):(\d+)|(?!\.?\w))", own, given)
+    return _IN_MEMORY.sub("another rendered source", shown)
 
 
 _KEPT = frozenset({"data", "uri", "changes"})

@@ -176,10 +176,10 @@ class Question:
             one = answers.hover(await self._ask(position), self.places, position)
             if found is None:
                 found = one
-            elif one is not None and (said := answers.gist(one)) != answers.gist(found):
-                others[said] = None
+            elif one is not None and (other_gist := answers.gist(one)) != answers.gist(found):
+                others[other_gist] = None
         if found is not None:
-            found["others"] = [{"text": said, "units": []} for said in others if said]
+            found["others"] = [{"text": other_gist, "units": []} for other_gist in others if other_gist]
         return ClangdAnswer(found)
 
     async def _prepare_rename(self, positions: Sequence[Position]) -> ClangdAnswer:

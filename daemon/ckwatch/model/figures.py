@@ -7,12 +7,25 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class RegisterCounts:
+    """Registers and memory of a kernel: architectural and accumulation VGPRs, SGPRs, and those that are spilled; bytes
+    are per lane (`scratch_bytes`) or per workgroup (`lds_bytes`)."""
+
+    vgprs: int
+    agprs: int
+    sgprs: int
+    vgpr_spills: int
+    sgpr_spills: int
+    scratch_bytes: int
+    lds_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures(RegisterCounts):
     """Figures of the main kernel in the code object of a unit's last artifact.
 
     `standing`: whether it belongs to the unit's present artifact. `kernel` is the main kernel's readable name, of
-    `kernels` in all. `vgprs` to `sgpr_spills` count registers, bytes are per lane (`scratch_bytes`) or per workgroup
-    (`lds_bytes`). `occupancy` is in waves per SIMD, None when the arch is not known; `next_step` is what would raise
+    `kernels` in all. `occupancy` is in waves per SIMD, None when the arch is not known; `next_step` is what would raise
     it (`12 VGPR fewer → 3 waves`). `matrix_use` (0 to 1) and `loop_clocks` are llvm-mca's prediction for one wave and
     one iteration of the main loop. `changes` are the figures that changed since the previous artifact,
     `baseline_changes` since the artifact that the baseline was set with: `VGPR 189 → 201`. `headline` is a summary in
@@ -23,13 +36,6 @@ class Figures:
     standing: Literal["fresh", "stale"]
     kernel: str
     kernels: int
-    vgprs: int
-    agprs: int
-    sgprs: int
-    vgpr_spills: int
-    sgpr_spills: int
-    scratch_bytes: int
-    lds_bytes: int
     occupancy: int | None = None
     limited_by: str = ""
     next_step: str = ""

@@ -95,12 +95,12 @@ def read_counts(library: ctypes.CDLL) -> tuple[KernelCounts, ...]:
     """The counts since counting began, by kernels, the one that was launched first at first."""
     found = []
     for kernel in range(library.ckwatch_emulator_counted_kernels()):
-        instructions, told = ctypes.c_uint32(), [ctypes.c_uint64() for _ in range(3)]
-        name = library.ckwatch_emulator_counted_kernel(kernel, ctypes.byref(instructions), *map(ctypes.byref, told))
+        instructions, numbers = ctypes.c_uint32(), [ctypes.c_uint64() for _ in range(3)]
+        name = library.ckwatch_emulator_counted_kernel(kernel, ctypes.byref(instructions), *map(ctypes.byref, numbers))
         addresses = np.zeros(instructions.value, np.uint64)
         counts = np.zeros((instructions.value, COUNT_FIELDS), np.uint64)
         library.ckwatch_emulator_read_counts(kernel, addresses.ctypes.data, counts.ctypes.data)
-        launches, workgroups, all_workgroups = (one.value for one in told)
+        launches, workgroups, all_workgroups = (one.value for one in numbers)
         issued = {int(addresses[row]): counts[row] for row in np.flatnonzero(counts[:, 0])}
         found.append(
             KernelCounts(

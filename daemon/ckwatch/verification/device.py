@@ -210,8 +210,8 @@ class EmulatedDevice:
 
     def end_sample(self) -> str:
         """End it, and return why all workgroups are needed; empty if each did what it does among all of them."""
-        said: bytes | None = self._library.ckwatch_emulator_end_sample()
-        return (said or b"").decode()
+        sentence: bytes | None = self._library.ckwatch_emulator_end_sample()
+        return (sentence or b"").decode()
 
     def sampled(self, address: int, size_bytes: int) -> npt.NDArray[np.bool_]:
         """Return which bytes a kernel of the last sample has written."""
@@ -225,8 +225,8 @@ class EmulatedDevice:
 
     def problem(self) -> str:
         """Why the artifact's device code cannot be executed at all; empty if it can."""
-        said: bytes | None = self._library.ckwatch_emulator_problem()
-        return (said or b"").decode(errors="replace")
+        sentence: bytes | None = self._library.ckwatch_emulator_problem()
+        return (sentence or b"").decode(errors="replace")
 
     def findings(self) -> list[Mapping[str, Any]]:
         """Return the findings since `clear`, in the form of native/findings.c."""

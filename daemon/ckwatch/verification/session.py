@@ -72,13 +72,13 @@ async def verify(
             break
         begun = False
 
-        def take(said: WorkerMessage, trials: Sequence[Trial] = rest) -> None:
+        def take(reply: WorkerMessage, trials: Sequence[Trial] = rest) -> None:
             nonlocal begun
-            if isinstance(said, TrialVerified) and 0 <= said.number < len(trials):
-                outcomes[trials[said.number]] = said
-            begun = begun or (isinstance(said, WorkerStage) and said.name.startswith(VERIFYING))
+            if isinstance(reply, TrialVerified) and 0 <= reply.number < len(trials):
+                outcomes[trials[reply.number]] = reply
+            begun = begun or (isinstance(reply, WorkerStage) and reply.name.startswith(VERIFYING))
             if on_message is not None:
-                on_message(said)
+                on_message(reply)
 
         answer = await Worker(_with_library(start, job)).ask(
             replace(job, trials=rest), [artifact, *arrays], VerificationDone, time_limit_s=time_limit_s, on_message=take
@@ -140,11 +140,11 @@ async def count(
     where the worker does not come to an end."""
     counts: list[LaunchCounted] = []
 
-    def take(said: WorkerMessage) -> None:
-        if isinstance(said, LaunchCounted):
-            counts.append(said)
+    def take(reply: WorkerMessage) -> None:
+        if isinstance(reply, LaunchCounted):
+            counts.append(reply)
         if on_message is not None:
-            on_message(said)
+            on_message(reply)
 
     answer = await Worker(_with_library(start, job)).ask(
         replace(job, trials=()), [artifact, *arrays], VerificationDone, time_limit_s=time_limit_s, on_message=take

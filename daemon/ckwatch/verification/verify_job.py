@@ -166,7 +166,7 @@ class _Launched:
     changed_inputs: list[str] = field(default_factory=list)
     findings: tuple[EmulatedFinding, ...] = ()
     failure: BenchmarkError | None = None
-    said: str = ""
+    printed: str = ""
     unknown: str = ""
     workgroups: tuple[int, int] = (0, 0)
     is_sample: bool = False
@@ -415,7 +415,7 @@ class _Verifier:
         )  # fmt: skip
         held: list[int] = []
         ranges = done.memory
-        with _captured_stderr() as said:
+        with _captured_stderr() as printed:
             try:
                 self._run(trial, function, inputs, done, held, how)
             except BenchmarkError as failure:
@@ -424,8 +424,8 @@ class _Verifier:
                 for address in held:
                     with suppress(BenchmarkError):
                         device.free(address)
-        done.said = said()
-        done.findings = tuple(finding_of(told, trial.name, ranges) for told in device.findings())
+        done.printed = printed()
+        done.findings = tuple(finding_of(raw, trial.name, ranges) for raw in device.findings())
         done.workgroups, done.whole_cost = device.workgroups(), device.whole_cost()
         done.executed = device.executed()
         done.is_sample = bool(how.sample) and done.share < 1
@@ -584,7 +584,7 @@ class _Verifier:
             if trial.hint and _NO_SUCH_LAUNCH in done.failure.message:  # said aloud, of sizes that were not given
                 return ended(ProblemOutcome.REFUSED, done.failure.message)
             blamed = done.failure.kind in KERNEL_FAILURES
-            text = " ".join(part for part in (done.failure.message, _last_line(done.said)) if part)
+            text = " ".join(part for part in (done.failure.message, _last_line(done.printed)) if part)
             return ended(ProblemOutcome.WRONG if blamed else ProblemOutcome.NOT_VERIFIED, text)
         if done.late:
             text = f"the kernel writes to {done.late} on another stream than its own, and nothing waits for that"
@@ -781,7 +781,7 @@ def _largest(dtype: str, *, fnuz: bool) -> float:
 
 def _refusal(trial: Trial, done: _Launched) -> str:
     """By the kernel's own words, by CK's rules, or without any."""
-    reason = trial.refusal or _last_line(done.said) or "no reason is given"
+    reason = trial.refusal or _last_line(done.printed) or "no reason is given"
     own_words = (reason.partition("not supported: ")[2] or reason).partition(" (M=")[0]
     return f"it refuses a shape that it should support: {own_words}" if trial.refusal == "" else own_words
 
@@ -793,8 +793,8 @@ def _evidence(wrong: WrongResultError) -> str:
     return f"{element}; {first}" if element else first
 
 
-def _last_line(said: str) -> str:
-    return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
+def _last_line(printed: str) -> str:
+    return next((line.strip() for line in reversed(printed.splitlines()) if line.strip()), "")
 
 
 @contextmanager

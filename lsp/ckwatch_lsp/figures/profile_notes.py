@@ -208,7 +208,7 @@ def line_page(profiles: Sequence[tuple[str, TemplateProfile]], line: int) -> lis
     rows = tuple((name, *profile_cells(one.kernel, one.line.total)) for name, _, one in known)
     hint, waits = first.hint, waits_of(first.line.total)
     classes = ", ".join(f"{number:,} {kind}" for kind, number in first.line.total.mix.items())
-    said = (
+    notes_shown = (
         "" if hint is None else hint_message(hint),
         "" if hint is None else hint.pattern,
         first.change,
@@ -221,7 +221,7 @@ def line_page(profiles: Sequence[tuple[str, TemplateProfile]], line: int) -> lis
     return [
         PageTitle("Profile", "of this line and what it calls"),
         PageTable(("instance", *PROFILE_COLUMNS[:-1]), tuple(row[:-1] for row in rows)),
-        *(PageLine(text) for text in said if text),
+        *(PageLine(text) for text in notes_shown if text),
     ]
 
 

@@ -73,16 +73,16 @@ def _broken(rows: Sequence[UnitRow], diagnostics: Sequence[Diagnostic]) -> Itera
     for kernel, some in failed.items():
         first = next((errors[row.id] for row in some if row.id in errors), None)
         number = f"{len(some)} of {count(of_kernel[kernel], 'unit')}"
-        said = "" if first is None else f": {first.message.splitlines()[0]}"
-        lines.append(Headline(kind="broken", text=f"{kernel}: {number} failed{said}", address="#messages"))
+        detail = "" if first is None else f": {first.message.splitlines()[0]}"
+        lines.append(Headline(kind="broken", text=f"{kernel}: {number} failed{detail}", address="#messages"))
     yield from _some(lines, "more kernel", "units of {} failed")
-    told = {row.id for some in failed.values() for row in some}
+    reported = {row.id for some in failed.values() for row in some}
     lines = [
         Headline(
             kind="broken", text=f"{name_of(place_of(one.span))}: {one.message.splitlines()[0]}", address="#messages"
         )
         for one in diagnostics
-        if one.severity == "error" and not one.stale and not told.intersection(one.units)
+        if one.severity == "error" and not one.stale and not reported.intersection(one.units)
     ]
     yield from _some(lines, "more error", "{} in files")
     wrong = [row for row in rows if row.verification_outcome == VerificationOutcome.FAILED and row.verification_fresh]

@@ -153,8 +153,8 @@ def diagnose(
     """
     sources = Sources(unit, RenderedFile(source_path, source_map), read_line, inputs)
     parameters = InstanceParameters(unit, inputs.worked)
-    told = (clarified(one, sources) for one in with_brace(without_summaries(messages), sources))
-    shown = (one for one in told if header_warnings or not _is_foreign_warning(one, sources))
+    clear = (clarified(one, sources) for one in with_brace(without_summaries(messages), sources))
+    shown = (one for one in clear if header_warnings or not _is_foreign_warning(one, sources))
     placed = (
         _about_arch(one, sources)
         or _about_flag(one, sources)

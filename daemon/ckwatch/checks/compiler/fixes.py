@@ -57,9 +57,9 @@ def flag_fixes(message: ClangMessage, flag: GivenFlag) -> tuple[Fix, ...]:
 
 def _meant(message: ClangMessage, sources: Sources) -> tuple[ClangFixit, ...]:
     """The fix-it of a "did you mean" that comes without one, as gcc's do, and clang's within C macros."""
-    wrong, said, meant = message.text.partition("; did you mean ")
+    wrong, separator, meant = message.text.partition("; did you mean ")
     new = _NAME.match(meant)
-    if not said or new is None:
+    if not separator or new is None:
         return ()
     for one in (message, *(note for note in message.notes if "expanded from macro" in note.text)):
         line = sources.line_of(one)

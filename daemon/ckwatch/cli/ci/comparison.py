@@ -182,8 +182,8 @@ class BothStates:
         fails = change.verdict in self.fail_on
         diagnostics = tuple(one for one in found.own if one.severity in (Severity.ERROR, Severity.WARNING))
         severity = Severity.ERROR if fails else NOTED.get(change.verdict)
-        said = change.after.errors or any(one.severity is Severity.ERROR for one in diagnostics)
-        if severity is not None and not said:
+        reported = change.after.errors or any(one.severity is Severity.ERROR for one in diagnostics)
+        if severity is not None and not reported:
             diagnostics = (*diagnostics, _at_unit(change, place, severity))
         presence: Presence = "kept"
         if one.now is None:

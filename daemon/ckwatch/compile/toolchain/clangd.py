@@ -151,8 +151,8 @@ def _examine(
     """Examine a program; None if it is not clangd. Raises `ToolchainError` when it does not run."""
     if not (path.is_file() and os.access(path, os.X_OK)):
         raise ToolchainError(f"there is no program {path}")
-    said = _ask(path, "--version", environment, cache)
-    found = re.search(r"\bclangd version (\d+)\.", said)
+    version_text = _ask(path, "--version", environment, cache)
+    found = re.search(r"\bclangd version (\d+)\.", version_text)
     if found is None:
         return None
     major = int(found[1])
@@ -160,7 +160,7 @@ def _examine(
     if isinstance(toolchain, Toolchain) and major == clang_major(toolchain):
         printed = _ask(toolchain.clang, "-print-resource-dir", toolchain.environment, cache).strip()
         resources = Path(printed) if printed else None
-    return ClangdProgram(path, said.partition("\n")[0].strip(), major, resources)
+    return ClangdProgram(path, version_text.partition("\n")[0].strip(), major, resources)
 
 
 def _ask(program: Path, question: str, environment: Mapping[str, str], cache: ProbeCache) -> str:

@@ -257,9 +257,9 @@ async def _compile(toolchain: Toolchain, arch: str, text: str) -> DoctorCheck:
         done = await run_tool(command, environment=toolchain.environment, timeout_s=600)
     if done.exit_status == 0:
         return DoctorCheck(name, CheckState.OK, "a small kernel was compiled and linked")
-    said = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()[-3:]
+    printed = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()[-3:]
     return DoctorCheck(
-        name, CheckState.MISSING, f"hipcc failed: {' / '.join(said[:3])}", "ckwatch toolchain install --force"
+        name, CheckState.MISSING, f"hipcc failed: {' / '.join(printed[:3])}", "ckwatch toolchain install --force"
     )
 
 

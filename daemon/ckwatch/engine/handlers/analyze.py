@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
 from ckwatch.engine.handlers.derived_files import DerivedFile, store_keys
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.model.errors import CkwatchError, ToolchainError
-from ckwatch.model.figures import Figures
+from ckwatch.model.figures import Figures, RegisterCounts
 from ckwatch.model.kernels import Unit
 from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
 from ckwatch.system.code_version import version_of
@@ -239,13 +239,7 @@ def figures_of(artifact: str, report: CodeObjectReport, earlier: EarlierReports)
         standing="fresh",
         kernel=resources.name,
         kernels=len(report.kernels),
-        vgprs=resources.vgprs,
-        agprs=resources.agprs,
-        sgprs=resources.sgprs,
-        vgpr_spills=resources.vgpr_spills,
-        sgpr_spills=resources.sgpr_spills,
-        scratch_bytes=resources.scratch_bytes,
-        lds_bytes=resources.lds_bytes,
+        **{one.name: getattr(resources, one.name) for one in fields(RegisterCounts)},
         occupancy=None if occupancy is None else occupancy.waves_per_simd,
         limited_by="" if occupancy is None else occupancy.limited_by.value,
         next_step="" if occupancy is None else occupancy.next_step,

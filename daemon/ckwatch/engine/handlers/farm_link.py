@@ -54,7 +54,7 @@ class FarmLink:
         self._slots = 0
         self._warning: str | None = None
         self._given: dict[str, str] = {}
-        """Machines that were or are given the toolchain, and what is to be said of that."""
+        """Machines that were or are given the toolchain, each with a note."""
         self._tasks: TaskGroup | None = None
         self._packing = anyio.Lock()
         self._devices: tuple[DeviceFacts, ...] = ()
@@ -118,8 +118,8 @@ class FarmLink:
         if settings.give_toolchain and self._identity is not None:
             self._give_one(self._identity[1])
         connection = self.connection
-        if said := [*connection.refused.values(), *connection.unfit.values(), *filter(None, self._given.values())]:
-            return "; ".join(said)
+        if note := [*connection.refused.values(), *connection.unfit.values(), *filter(None, self._given.values())]:
+            return "; ".join(note)
         if self._identity is not None and not self._room():
             return (
                 f"no worker of the farm has this toolchain ({self._identity[0].clang_version}): compiles run on this "
@@ -132,7 +132,7 @@ class FarmLink:
         if self.connection is None or self._tasks is None:
             return
         present = {one.facts.machine for one in self.connection.workers}
-        self._given = {machine: said for machine, said in self._given.items() if machine in present}
+        self._given = {machine: note for machine, note in self._given.items() if machine in present}
         machines = {one.facts.machine for one in self.connection.workers if identity in one.facts.identities}
         for worker in self.connection.workers:
             machine = worker.facts.machine

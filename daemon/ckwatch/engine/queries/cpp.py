@@ -149,12 +149,12 @@ class CppQueries:
         asked = self._asked(unit, source)
         asking.status = lambda: asked.supervisor.status
         answer = await asked.answer(request, self._overlays(unit))
-        if request.others and answer.result and (said := gist(answer.result)):
+        if request.others and answer.result and (asked_gist := gist(answer.result)):
             asking.known = answer
             others = await self._others(asking.scope, request, unit)
             texts = tuple((other.key, other.input.generation) for other in others)
             key = (request.path, request.start, answer.side, texts)
-            asking.compared = self._compared(source.digest, key, request, others, answer.side, said)
+            asking.compared = self._compared(source.digest, key, request, others, answer.side, asked_gist)
             await asking.compared.ended.wait()
             return asking.compared.added_to(answer)
         return answer
@@ -183,7 +183,7 @@ class CppQueries:
         request: CppRequest,
         others: Sequence[UnitState],
         side: Side,
-        said: str,
+        asked_gist: str,
     ) -> _Comparison:
         """The comparison with the text of this digest that `key` tells from others.
 
@@ -200,7 +200,7 @@ class CppQueries:
         async def run() -> None:
             try:
                 with made.scope:
-                    await self._compare(request, others, side, said, made)
+                    await self._compare(request, others, side, asked_gist, made)
             except CkwatchError as error:
                 log.info("a comparison with other instances was given up: %s", error)
             except Exception:  # it must not be the end of the daemon
@@ -212,7 +212,7 @@ class CppQueries:
         return made
 
     async def _compare(
-        self, request: CppRequest, others: Sequence[UnitState], side: Side, said: str, compared: _Comparison
+        self, request: CppRequest, others: Sequence[UnitState], side: Side, asked_gist: str, compared: _Comparison
     ) -> None:
         """Find the gist of the hover in other instances of the template.
 
@@ -234,7 +234,7 @@ class CppQueries:
             except NotForwardedError:
                 continue
             own = self._gists[key]
-            if own not in ("", said):
+            if own not in ("", asked_gist):
                 compared.units.setdefault(own, []).append(other.key.unit)
 
     async def _others(self, scope: str, request: CppRequest, unit: UnitState) -> list[UnitState]:

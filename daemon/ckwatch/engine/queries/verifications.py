@@ -97,8 +97,8 @@ class FollowedVerifications(FollowedWork[_FollowedVerification]):
         except CkwatchError as error:
             self._report(one, name, str(error))
         else:
-            told = unit_verification(name, result.artifact, found)
-            one.report(VerifyLine(event="unit", unit=name, outcome="built", result=told))
+            unit_result = unit_verification(name, result.artifact, found)
+            one.report(VerifyLine(event="unit", unit=name, outcome="built", result=unit_result))
 
     def _report_done(self, one: _FollowedVerification, name: str, number: int) -> None:
         if self._loop.state.verify_requests < number:
