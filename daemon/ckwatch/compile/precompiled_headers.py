@@ -390,15 +390,21 @@ class HeaderWarmup:
     def lacking(
         self, request: CompileRequest, plan: CompilePlan, sides: Iterable[PassSide] = PassSide, *, warm: bool = True
     ) -> list[HeaderSpec]:
-        """Return the headers to make next for requests like this one. Blocks; call from a worker thread."""
+        """Return the headers to make next for requests like this one: of what a kept clang has parsed only the first of
+        its family, for when the daemon begins anew. Blocks; call from a worker thread."""
         found = []
+        family = family_of(request.source)
         for side in sides:
             candidates = self.candidates(request, side, plan, warm=warm)
             able = [wanted for wanted in candidates if self.headers.worth_trying(wanted)]
             kept = side is PassSide.DEVICE and bool(able) and self.kept.has(candidates[-1].key, able[0].key)
+            kept = kept and any(self._is_there(wanted) for wanted in able if family_of(wanted.text) == family)
             if able and not kept and self.headers.find(able[0]) is None:
                 found.append(able[0])
         return found
+
+    def _is_there(self, wanted: HeaderSpec) -> bool:
+        return (self.headers.folder / wanted.key / META_NAME).exists()
 
     def built(self, request: CompileRequest, plan: CompilePlan, *, edited: bool = False) -> None:
         """Remember the source for its family if few are known yet, or if it was `edited`; runs in a thread."""
