@@ -75,6 +75,7 @@ class FakeInstallers:
     discover: Callable[..., object] = discover
     find_nvcc: Callable[..., object] = find_nvcc
     has_libraries: bool = False
+    unreachable: str = ""
 
     def command(self, *words: str) -> int:
         """Run `toolchain install` and return its exit status."""
@@ -111,6 +112,8 @@ class FakeInstallers:
 
     async def _clang_headers(self, toolchain: Toolchain, _progress: OnProgress, *, mirror: str, force: bool) -> Path:
         self.done.append(f"clang headers {toolchain.clang_version} {mirror} {force}")
+        if self.unreachable:
+            raise ToolchainError(self.unreachable)
         return self.folder / "include"
 
 
@@ -249,3 +252,31 @@ def test_a_toolchain_that_is_installed_again_gets_its_libraries_back(fakes: Fake
     (libraries_folder(tree) / "ckwatch-libraries.json").write_text(packages_to_json(packages))
     assert fakes.command("--force") == 0
     assert fakes.done == ["rocm", "ck", "libraries rocrand None True"]
+
+
+DEBIAN = "Debian clang version 22.1.8 (3)"
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_the_headers_of_clang_come_along(
+    fakes: FakeInstallers, capsys: pytest.CaptureFixture[str], failing: bool
+) -> None:
+    """A whole toolchain is installed without them where they cannot be fetched."""
+    fakes.discover = lambda choice: replace(discover(choice), clang_version=DEBIAN)
+    if failing:
+        fakes.unreachable = "nobody answers"
+    assert fakes.command() == 0
+    assert fakes.done == ["rocm", "ck", f"clang headers {DEBIAN} None False"]
+    captured = capsys.readouterr()
+    assert ("the headers of clang installed in" in captured.out) is not failing
+    assert (
+        "not installed: nobody answers; `ckwatch toolchain install --clang-headers` tries" in captured.err
+    ) is failing
+    assert fakes.command("--clang-headers") == (2 if failing else 0)
+
+
+@pytest.mark.parametrize("arguments", [["--no-clang-headers"], ["--rocm", "6.4"], ["ck"]])
+def test_the_headers_of_clang_stay_away(fakes: FakeInstallers, arguments: list[str]) -> None:
+    fakes.discover = lambda choice: replace(discover(choice), clang_version=DEBIAN)
+    assert fakes.command(*arguments) == 0
+    assert not [done for done in fakes.done if done.startswith("clang headers")]

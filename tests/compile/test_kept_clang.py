@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
+from anyio.abc import TaskGroup
 
 from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.build_events import BuildOptions
-from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.kept_clang import CLANGS_KEPT, FREE_BYTES, SOURCE_NAME, KeptClang, KeptClangs
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
 from ckwatch.compile.staged_build import StagedCompiler
@@ -22,16 +23,23 @@ from fakes.patience import PATIENCE_S
 
 CLANG = r"""#!/bin/sh
 echo "$0.h" > headers.txt
-case "$(cat prefix.hip)" in *mistaken*) exit 1;; *long*) touch "$0.long"; read -r _; exit;; *talkative*) echo "/a.h:1:2: warning: so so" >&2;; esac
 echo 'ckwatch: ready' >&2
-while IFS='	' read -r folder name id limit; do
-    [ -z "$folder" ] && continue
-    case "$(cat "$folder/$name")" in
-    *warns*) echo 'kernel.hip:1:2: warning: hm' >&2; read -r _; echo 'ckwatch: 9 0.1 10' >&2;;
-    *hangs*) touch "$0.hangs"; read -r _ || exit; echo 'ckwatch: 9 0.1 10' >&2;;
-    *crashes*) echo 'ckwatch: 139 0.1 10' >&2;;
+while IFS='	' read -r what number folder name id limit; do
+    case "$what $(cat "$folder/$name" 2>/dev/null)" in
+    end*) echo "ckwatch: $number 9 0.1 10" >&2;;
+    grow*) case "$(cat "$folder")" in
+        *mistaken*) echo "ckwatch: $number 256 0.1 10" >&2;;
+        *long*) touch "$0.long";;
+        *talkative*) echo "/a.h:1:2: warning: so so" >&2;;
+        *) echo "$0.grown.h" >> headers.txt; echo 'ckwatch: ready' >&2;;
+        esac;;
+    *warns*) echo 'kernel.hip:1:2: warning: hm' > "$folder/device.txt"; : > "$folder/device-headers.txt"; echo "ckwatch: $number 0 0.1 10" >&2;;
+    *hangs*) touch "$0.hangs";;
+    *crashes*) echo "ckwatch: $number 139 0.1 10" >&2;;
     *ends*) exit;;
-    *) echo "$0.more.h" >> headers.txt; printf "$id" > "$folder/device.o"; echo 'ckwatch: 0 0.5 2048' >&2;;
+    *)
+        : > "$folder/device.txt"; echo "$0.more.h" > "$folder/device-headers.txt"; printf "$id" > "$folder/device.o"
+        echo "ckwatch: $number 0 0.5 2048" >&2;;
     esac
 done
 """
@@ -50,8 +58,8 @@ class Kept:
         self.program = folder / "clang ü"
         self.program.write_text(CLANG)
         self.program.chmod(0o755)
-        self.header, self.more = (Path(f"{self.program}{end}") for end in (".h", ".more.h"))
-        for header in (self.header, self.more):
+        self.header, self.grown, self.more = (Path(f"{self.program}{end}") for end in (".h", ".grown.h", ".more.h"))
+        for header in (self.header, self.grown, self.more):
             header.write_text("int a;\n")
         self.hip.answer(Step.ASK, PRINTED.replace('/rocm/lib/llvm-22/bin/clang" "-cc1', f'{self.program}" "-cc1'))
         self.store = store
@@ -65,22 +73,25 @@ class Kept:
     def _headers(self, _toolchain: CompilerToolchain) -> Path | None:
         return self.program.parent if self.has_headers else None
 
-    async def start(self, asked: CompileRequest) -> KeptClang | None:
-        """Keep one that has parsed a source."""
+    async def keep(self, asked: CompileRequest, living: TaskGroup, *flags: str) -> bool:
+        """Let one parse a source, for passes with more flags."""
         plan = await self.ladder.plan(asked)
         assert plan is not None
-        warming = self.ladder.warming
-        warming.built(asked, plan, edited=True)
-        best = warming.candidates(asked, PassSide.DEVICE, plan)[0]
-        return await warming.keep(best, asked, plan)
+        return await self.ladder.warming.keep(asked, plan, replace(plan, device=(*plan.device, *flags)), living)
+
+    async def found(self, asked: CompileRequest, *flags: str) -> KeptClang | None:
+        """The one that compiles a source, with more flags."""
+        plan = await self.ladder.plan(asked)
+        assert plan is not None
+        return self.ladder.warming.find_kept(asked, plan, replace(plan, device=(*plan.device, *flags)))
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[KeptClang]:
         """One that has parsed the source `WARM`; at the end nothing of it is left."""
-        found = await self.start(request(WARM))
-        assert found is not None
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(found.live)
+            assert await self.keep(request(WARM), tasks)
+            found = await self.found(request(WARM))
+            assert found is not None
             yield found
             tasks.cancel_scope.cancel()
         assert not group_runs(found.process.pid)
@@ -113,7 +124,7 @@ async def test_an_edit(kept: Kept) -> None:
         for edit in ("+ 1", "+ 2"):
             outcome, passes = await kept.compile(WARM.replace("return 1", f"return 1 {edit}"))
             assert (outcome.status, outcome.log, passes) == (CompileStatus.OK, "", 0)
-            assert {str(kept.header), str(kept.more)} < {*outcome.headers}
+            assert {str(kept.header), str(kept.grown), str(kept.more)} < {*outcome.headers}
             assert 2048 * 1024 in [command.peak_memory_bytes for command in outcome.commands]
             assert not any("-load" in command.arguments for command in outcome.commands)
 
@@ -141,10 +152,35 @@ async def test_a_cancelled_compile_ends_its_fork(kept: Kept) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(kept.compile, WARM.replace("1", "1 /* hangs */"))
             await until(Path(f"{kept.program}.hangs").exists)
-            # The next one meanwhile has a pass of its own.
-            assert (await kept.compile(WARM))[1] == 1
+            assert (await kept.compile(WARM))[1] == 0  # by another, meanwhile
             tasks.cancel_scope.cancel()
         assert (await kept.compile(WARM))[1] == 0
+
+
+async def test_it_grows(kept: Kept) -> None:
+    async with kept.one() as clang, anyio.create_task_group() as tasks:
+        assert not await kept.keep(request(WARM), tasks)
+        assert await kept.keep(request(EDITED), tasks)
+        assert await kept.found(request(EDITED)) is clang
+        assert len(clang.texts) == 3
+
+
+@pytest.mark.parametrize("what", ["mistaken", "long"])
+async def test_what_it_had_parsed_stays(kept: Kept, what: str) -> None:
+    """Where it cannot parse another text, or is not let."""
+    async with kept.one() as clang:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(kept.keep, request(EDITED.replace("2", f"2 /* {what} */")), tasks)
+            if what == "long":
+                await until(Path(f"{kept.program}.long").exists)
+                tasks.cancel_scope.cancel()
+        assert (await kept.compile(EDITED))[1] == 0
+        assert len(clang.texts) == 2
+
+
+async def test_other_families_do_without_it(kept: Kept) -> None:
+    async with kept.one():
+        assert (await kept.compile(WARM.replace("v3", "v4")))[1] == 1
 
 
 async def test_a_header_that_changes_ends_it(kept: Kept) -> None:
@@ -156,12 +192,8 @@ async def test_a_header_that_changes_ends_it(kept: Kept) -> None:
 
 async def test_other_flags_do_without_it(kept: Kept) -> None:
     async with kept.one() as clang:
-        asked = request(WARM)
-        plan = await kept.ladder.plan(asked)
-        assert plan is not None
-        key = kept.ladder.warming.candidates(asked, PassSide.DEVICE, plan)[0].key
-        assert kept.ladder.warming.kept.find(key, plan.device) is clang
-        assert kept.ladder.warming.kept.find(key, (*plan.device, "-g")) is None
+        assert await kept.found(request(WARM)) is clang
+        assert await kept.found(request(WARM), "-g") is None
 
 
 @pytest.mark.parametrize("what", ["mistaken", "talkative", "no headers", "no plugin", "no memory"])
@@ -170,18 +202,21 @@ async def test_none_is_kept(kept: Kept, what: str) -> None:
     kept.free_bytes -= what == "no memory"
     if what == "no plugin":
         kept.hip.answer(Step.LINK, "error: no member named 'getSema'\n", 1)
-    assert await kept.start(request(WARM.replace("1", f"1 /* {what} */"))) is None
-    assert not kept.ladder.warming.kept
+    asked = request(WARM.replace("1", f"1 /* {what} */"))
+    async with anyio.create_task_group() as tasks:
+        assert not await kept.keep(asked, tasks)
+        assert await kept.found(asked) is None
+        tasks.cancel_scope.cancel()
 
 
 async def test_few_are_kept(kept: Kept) -> None:
     found = []
     async with anyio.create_task_group() as tasks:
         for number in range(CLANGS_KEPT + 1):
-            clang = await kept.start(request(WARM.replace("1", f"1{number}")))
+            assert await kept.keep(request(WARM), tasks, f"-DN={number}")
+            clang = await kept.found(request(WARM), f"-DN={number}")
             assert clang is not None
             found.append(clang)
-            tasks.start_soon(clang.live)
         await until_ended(found[0])
         assert not any(clang.has_ended for clang in found[1:])
         tasks.cancel_scope.cancel()
@@ -211,17 +246,19 @@ async def test_what_is_edited_is_kept_in_place_of_a_header(kept: Kept, replaced:
 
 
 async def test_one_that_has_not_begun_makes_way_for_a_compile(kept: Kept) -> None:
-    """A header is made in its place, which takes what a compile leaves."""
-    begun = Path(f"{kept.program}.long")
-    background = BackgroundPch(begun.exists, idle_s=0.004)
+    """It begins again when there is none."""
+    begun, waiting = Path(f"{kept.program}.long"), [True]
+    background = BackgroundPch(lambda: waiting[0] and begun.exists(), idle_s=0.004)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(background.run)
         for source in (WARM, EDITED.replace("return", "/* long */ return")):
             background.note(request(source), "k/one@gfx942", lambda: kept.ladder, built=True, compiled=True)
             await until(lambda: not background.pending or begun.exists())
-        await until(lambda: len(kept.hip.runs_of(Step.DEVICE_HEADER)) == 2)
+        clang = await kept.found(request(WARM))
+        assert clang is None  # it has parsed the includes alone
         await anyio.Path(begun).unlink()
-        await until(lambda: not background.pending)
-        assert not kept.ladder.warming.kept
+        waiting.clear()
+        waiting.append(False)
+        await until(begun.exists)
         tasks.cancel_scope.cancel()
     assert not [*kept.store.folder.glob(RUNNING)]

@@ -145,15 +145,16 @@ def keeps_clangs(ladder: StagedCompiler, toolchain: Toolchain, store: ArtifactSt
 
 
 @asynccontextmanager
-async def keeping(ladder: StagedCompiler, request: CompileRequest) -> AsyncIterator[KeptClang]:
-    """Keep a clang that has parsed the best text for a request."""
-    plan = await ladder.plan(request)
-    assert plan is not None
-    best = ladder.warming.candidates(request, PassSide.DEVICE, plan)[0]
-    clang = await ladder.warming.keep(best, request, await ladder.plan_with_lines(request, plan))
-    assert clang is not None
+async def keeping(ladder: StagedCompiler, *requests: CompileRequest) -> AsyncIterator[KeptClang]:
+    """Keep a clang that has parsed the texts of requests."""
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(clang.live)
+        for request in requests:
+            plan = await ladder.plan(request)
+            assert plan is not None
+            passes = await ladder.plan_with_lines(request, plan)
+            assert await ladder.warming.keep(request, plan, passes, tasks)
+        clang = ladder.warming.find_kept(request, plan, passes)
+        assert clang is not None
         yield clang
         tasks.cancel_scope.cancel()
 
@@ -187,10 +188,12 @@ async def test_the_same_whichever_way(
 
     header = request.include_folders[0] / "own.h"
     if keeps_clangs:
-        # So is it by a clang that has parsed the first. It says nothing of a mistake that is not said without.
+        # So is it by a clang that has parsed the first and another. It says nothing of a mistake that is not said without.
         mistaken = replace(sibling, source=sibling.source.replace("    own::Scaled", f"{DEVICE_ONLY}    own::Scaled"))
         without = await by_parts(ladder, store, mistaken)
-        async with keeping(ladder, request) as clang:
+        named = KERNEL.replace("0123456789ab", "0123456789ac")
+        other = replace(request, source=named.replace("scale<3>", "scale<7>"), symbol="k_0123456789ac")
+        async with keeping(ladder, request, other) as clang:
             forked = await by_parts(ladder, store, sibling)
             assert (told(forked), used(forked)) == (one_call, 1)
             again = await by_parts(ladder, store, mistaken)

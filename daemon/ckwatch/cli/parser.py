@@ -899,8 +899,9 @@ ENVIRONMENT = (
             ),
             flag(
                 "--clang-headers",
-                "fetch the C++ headers of the compiler's clang, with which edits of an instance compile faster: 80 MB",
+                "fetch the C++ headers of the compiler's clang alone, with which edits of an instance compile faster",
             ),
+            flag("--no-clang-headers", "do not fetch these 80 MB, as in CI"),
             several(
                 "--with",
                 "NAMES",

@@ -24,7 +24,12 @@ from ckwatch.cli.output import Output
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import trusted_workspace
 from ckwatch.compile.toolchain import installations, rocm_libraries
-from ckwatch.compile.toolchain.clang_headers import fetch_clang_headers, find_clang_headers
+from ckwatch.compile.toolchain.clang_headers import (
+    CLANG_HEADERS_INSTALL_COMMAND,
+    can_fetch_headers,
+    fetch_clang_headers,
+    find_clang_headers,
+)
 from ckwatch.compile.toolchain.clangd import fetch_clangd, find_clangd, major_to_fetch
 from ckwatch.compile.toolchain.composable_kernel import RELEASES, CkRelease, find_sources, installed_sources
 from ckwatch.compile.toolchain.discover import discover
@@ -37,7 +42,7 @@ from ckwatch.compile.toolchain.model import Toolchain, ToolchainChoice
 from ckwatch.compile.toolchain.named import installed_names, short_name
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.compile.toolchain.rocm_libraries import chosen_libraries
-from ckwatch.model.errors import ToolchainError
+from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.toolchain_names import fits_version
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.trust import require_trusted
@@ -104,8 +109,9 @@ async def install(options: argparse.Namespace) -> int:
     """Install a private toolchain, or what a ROCm lacks of Composable Kernel; clangd, the headers of clang and those of
     ROCm's libraries by themselves, or beside these.
 
-    With a progress bar, or plain lines where there is no terminal. Raises `UntrustedError` for a workspace whose
-    compiler may not run here, for all but the first two, and `CkwatchError`.
+    The headers of clang come with a whole toolchain, unless they cannot be had. With a progress bar, or plain lines
+    where there is no terminal. Raises `UntrustedError` for a workspace whose compiler may not run here, for all but the
+    first two, and `CkwatchError`.
     """
     libraries = chosen_libraries(options.libraries) if options.libraries else ()
     alone = bool(options.clangd or options.clang_headers or libraries)
@@ -145,13 +151,13 @@ async def install(options: argparse.Namespace) -> int:
             program, there = await _install_clangd(options, choice, shown.show)
             done.append(("clangd", program, there, time.monotonic() - begun))
         if options.clang_headers:
-            begun = time.monotonic()
-            toolchain = await anyio.to_thread.run_sync(dependency(options, "discover", discover), choice)
-            there = find_clang_headers(toolchain, os.environ) is not None and not force
-            folder = await dependency(options, "fetch_clang_headers", fetch_clang_headers)(
-                toolchain, shown.show, mirror=options.mirror, force=force
-            )
-            done.append(("the headers of clang", folder, there, time.monotonic() - begun))
+            done += await _install_clang_headers(options, choice, shown.show)
+        elif part == "all" and not beside and not options.no_clang_headers:
+            try:
+                done += await _install_clang_headers(options, choice, shown.show)
+            except CkwatchError as error:  # without them edits compile, only slower
+                again = f"`{CLANG_HEADERS_INSTALL_COMMAND}` tries again"
+                note = f"the headers of clang are not installed: {error.message}; {again}"
         if libraries:
             begun = time.monotonic()
             added = await dependency(options, "install_libraries", install_libraries)(
@@ -166,6 +172,22 @@ async def install(options: argparse.Namespace) -> int:
     if note:
         console.print(note, highlight=False, soft_wrap=True)
     return 0
+
+
+async def _install_clang_headers(
+    options: argparse.Namespace, choice: ToolchainChoice | None, progress: OnProgress
+) -> list[tuple[str, Path, bool, float]]:
+    """What is installed, where, whether it was there, and after how many seconds; nothing where none were asked for
+    and the compiler is not one of Debian's."""
+    begun = time.monotonic()
+    toolchain = await anyio.to_thread.run_sync(dependency(options, "discover", discover), choice)
+    if not options.clang_headers and not can_fetch_headers(toolchain):
+        return []
+    there = find_clang_headers(toolchain, os.environ) is not None and not options.force
+    folder = await dependency(options, "fetch_clang_headers", fetch_clang_headers)(
+        toolchain, progress, mirror=options.mirror, force=options.force
+    )
+    return [("the headers of clang", folder, there, time.monotonic() - begun)]
 
 
 def _release(version: str | None) -> CkRelease:

@@ -164,6 +164,8 @@ class BackgroundPch:
         warming = ladder.warming
         if noted.built and compiled:
             await anyio.to_thread.run_sync(partial(warming.built, edited=noted.edited), request, plan)
+        if noted.built and compiled and (noted.edited or request.lines) and await self._keep(ladder, request, plan):
+            return True
         lacking = await anyio.to_thread.run_sync(partial(warming.lacking, warm=compiled), request, plan)
         if not lacking:
             await anyio.to_thread.run_sync(warming.headers.tidy)
@@ -171,19 +173,18 @@ class BackgroundPch:
         made: list[bool] = []
 
         async def make(header: HeaderSpec) -> None:
-            kept = noted.edited and await self._keep(ladder, header, request, plan)
-            made.append(kept or await warming.make(header, request, plan))
+            made.append(await warming.make(header, request, plan))
 
         async with plain_errors(), anyio.create_task_group() as tasks:
             for header in lacking[: max(1, self._jobs() - 1)]:
                 tasks.start_soon(make, header)
         return any(made)
 
-    async def _keep(
-        self, ladder: StagedCompiler, header: HeaderSpec, request: CompileRequest, plan: CompilePlan
-    ) -> bool:
-        """Keep a clang in place of a header. It has the priority of a compile, and is given up for one that comes."""
-        kept = None
+    async def _keep(self, ladder: StagedCompiler, request: CompileRequest, plan: CompilePlan) -> bool:
+        """Let a clang parse the source. It has the priority of a compile, and is given up for one that comes, until
+        there is none."""
+        passes = await ladder.plan_with_lines(request, plan)
+        kept: list[bool] = []
         async with plain_errors(), anyio.create_task_group() as tasks:
 
             async def give_up() -> None:
@@ -192,8 +193,6 @@ class BackgroundPch:
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(give_up)
-            kept = await ladder.warming.keep(header, request, await ladder.plan_with_lines(request, plan))
+            kept.append(await ladder.warming.keep(request, plan, passes, self._living))
             tasks.cancel_scope.cancel()
-        if kept is not None:
-            self._living.start_soon(kept.live)
-        return kept is not None
+        return not kept or kept[0]

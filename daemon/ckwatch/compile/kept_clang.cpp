@@ -1,11 +1,17 @@
 // A plugin for clang that keeps what it has parsed, and compiles further texts in forks of itself (`kept_clang.py`).
 //
-// `#pragma ckwatch_keep` instantiates all templates that are due and says "ckwatch: ready". Then every line of standard
-// input, a folder, a source's name in it, its id, and a limit in seconds of the processor, separated by tabs, is
-// answered by a fork: it goes on as if that source stood behind the pragma, and writes "device.o" in the folder. When it
-// has ended, its wait status, seconds of the processor and peak memory in KiB are written as "ckwatch: …" to standard
-// error, where its own messages go too. An empty line ends the fork that runs. The end of standard input, and
-// 20 minutes without a line, end all.
+// `#pragma ckwatch_keep` instantiates all templates that are due and says "ckwatch: ready". Then lines of standard input,
+// of words that are separated by tabs, ask for forks. When one has ended, its number, wait status, seconds of the
+// processor and peak memory in KiB are written as "ckwatch: …" to standard error.
+//
+// "compile NUMBER FOLDER NAME ID LIMIT": goes on as if the source NAME in FOLDER stood behind the pragma, and writes
+// "device.o", what it says ("device.txt") and the headers that it opens ("device-headers.txt") there. It ends at its
+// first message, and when it has used LIMIT seconds of the processor.
+// "grow NUMBER FILE": parses FILE, which ends with the pragma, and stands in for this process then.
+// "end NUMBER": ends that fork.
+//
+// The end of standard input, and 20 minutes without a line, end all. The process that was started only waits: those that
+// parse are its children, so that what has been stood in for can end.
 
 #include <cerrno>
 #include <csignal>
@@ -13,13 +19,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <map>
 #include <poll.h>
 #include <string>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 #include "clang/AST/ASTContext.h"
 #include "clang/Frontend/CompilerInstance.h"
@@ -42,12 +51,11 @@ double seconds(const timeval& time) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
 
-// False at the end of input, and when nothing comes for too long.
+// False at the end of input.
 bool read_line(std::string& line) {
     line.clear();
-    pollfd input{STDIN_FILENO, POLLIN, 0};
     char character = 0;
-    while (poll(&input, 1, idle_ms) > 0 && read(STDIN_FILENO, &character, 1) == 1) {
+    while (read(STDIN_FILENO, &character, 1) == 1) {
         if (character == '\n') {
             return true;
         }
@@ -63,55 +71,87 @@ std::string next_word(std::string& line) {
     return word;
 }
 
-// In the fork: become the compile of the source that `line` asks for.
+// In a fork: go on with the source in `file`.
+void enter(const std::string& name, clang::Preprocessor& preprocessor, clang::SourceLocation place, bool is_main) {
+    auto source = llvm::MemoryBuffer::getFile(name, /*IsText=*/false, /*RequiresNullTerminator=*/true, /*IsVolatile=*/true);
+    if (!source) {
+        _exit(refused);
+    }
+    clang::SourceManager& sources = preprocessor.getSourceManager();
+    const clang::FileID file = sources.createFileID(llvm::MemoryBuffer::getMemBufferCopy((*source)->getBuffer(), name));
+    if (is_main) {
+        sources.setMainFileID(file);
+    }
+    preprocessor.EnterSourceFile(file, nullptr, place);
+}
+
+int open_as(const char* name, int descriptor) {
+    const int file = open(name, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644);
+    return file < 0 ? file : dup2(file, descriptor);
+}
+
+// The descriptor of the list of headers that clang writes.
+int header_list() {
+    struct stat list, found;
+    for (int descriptor = 3; stat("headers.txt", &list) == 0 && descriptor < 256; ++descriptor) {
+        if (fstat(descriptor, &found) == 0 && found.st_ino == list.st_ino && found.st_dev == list.st_dev) {
+            return descriptor;
+        }
+    }
+    _exit(refused);
+}
+
+// In a fork: become the compile that `line` asks for.
 void become(std::string line, clang::Preprocessor& preprocessor, clang::SourceLocation place) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     const std::string folder = next_word(line), name = next_word(line), id = next_word(line);
     const rlim_t limit_s = std::strtoul(next_word(line).c_str(), nullptr, 10);
     const rlimit processor{limit_s, limit_s}, no_core{0, 0};
     setrlimit(RLIMIT_CPU, &processor);
     setrlimit(RLIMIT_CORE, &no_core);
-    if (chdir(folder.c_str()) != 0) {
-        _exit(refused);
-    }
-    const int output = open("device.o", O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644);
-    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    auto source = llvm::MemoryBuffer::getFile(name, /*IsText=*/false, /*RequiresNullTerminator=*/true, /*IsVolatile=*/true);
-    if (output < 0 || nothing < 0 || !source || dup2(output, STDOUT_FILENO) < 0 || dup2(nothing, STDIN_FILENO) < 0) {
+    const int headers = header_list(), nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (chdir(folder.c_str()) != 0 || nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 ||
+        open_as("device.o", STDOUT_FILENO) < 0 || open_as("device.txt", STDERR_FILENO) < 0 ||
+        open_as("device-headers.txt", headers) < 0) {
         _exit(refused);
     }
     compiler->getLangOpts().CUID = id;
     if (compiler->getASTContext().getCUIDHash() != llvm::utohexstr(llvm::MD5Hash(id), /*LowerCase=*/true)) {
         _exit(refused);  // it was used before
     }
-    auto content = llvm::MemoryBuffer::getMemBufferCopy((*source)->getBuffer(), name);
-    clang::SourceManager& sources = preprocessor.getSourceManager();
-    const clang::FileID file = sources.createFileID(std::move(content));
-    sources.setMainFileID(file);
-    preprocessor.EnterSourceFile(file, nullptr, place);
+    compiler->getDiagnostics().setErrorLimit(1);
+    compiler->getDiagnostics().setWarningsAsErrors(true);
+    enter(name, preprocessor, place, /*is_main=*/true);
 }
 
-void wait_for(pid_t child) {
-    const int handle = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
-    pollfd events[2] = {{handle, POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
-    int found = 0;
-    do {
-        found = poll(events, 2, -1);
-    } while (found < 0 && errno == EINTR);
-    if (handle < 0 || events[0].revents == 0) {
-        kill(child, SIGKILL);
-    }
+// The forks that run, by their handles.
+struct Fork {
+    pid_t process;
+    std::string number;
+};
+
+using Forks = std::map<int, Fork>;
+
+void report(Forks& forks, int handle) {
     int status = 1;
     rusage used{};
-    wait4(child, &status, 0, &used);
+    wait4(forks[handle].process, &status, 0, &used);
+    std::fprintf(stderr, "ckwatch: %s %d %.3f %ld\n", forks[handle].number.c_str(), status,
+                 seconds(used.ru_utime) + seconds(used.ru_stime), used.ru_maxrss);
     close(handle);
-    std::fprintf(stderr, "ckwatch: %d %.3f %ld\n", status, seconds(used.ru_utime) + seconds(used.ru_stime), used.ru_maxrss);
+    forks.erase(handle);
 }
 
 struct Keep : clang::PragmaHandler {
     Keep() : PragmaHandler("ckwatch_keep") {}
 
+    // In one that grew: pipes from the process that it stands in for, which ends when that reads no more lines, and to it.
+    int before_ = -1, told_ = -1;
+    bool compiles_ = false;
+
     void HandlePragma(clang::Preprocessor& preprocessor, clang::PragmaIntroducer where, clang::Token&) override {
+        if (compiles_) {
+            _exit(refused);
+        }
         clang::Token rest;
         do {
             preprocessor.LexUnexpandedToken(rest);
@@ -120,18 +160,93 @@ struct Keep : clang::PragmaHandler {
         if (compiler->getDiagnostics().hasErrorOccurred()) {
             _exit(1);
         }
+        char nothing = 0;
+        if (told_ >= 0) {
+            prctl(PR_SET_PDEATHSIG, 0);  // its parent ends
+            if (write(told_, "", 1) != 1 || read(before_, &nothing, 1) != 0) {
+                _exit(refused);
+            }
+        }
         std::fputs("ckwatch: ready\n", stderr);
-        std::string line;
-        while (read_line(line)) {
-            if (line.empty()) {
-                continue;  // the fork had ended
+        Forks forks;
+        int grown = -1, stop = -1, growing = -1;  // from one that grows, to it, and its handle
+        bool reads = true;
+        while (reads || !forks.empty()) {
+            std::vector<pollfd> events{{reads ? STDIN_FILENO : -1, POLLIN, 0}, {reads ? grown : -1, POLLIN, 0}};
+            for (const auto& [handle, fork] : forks) {
+                events.push_back({handle, POLLIN, 0});
             }
-            const pid_t child = fork();
-            if (child == 0) {
-                become(line, preprocessor, where.Loc);
-                return;
+            const int found = poll(events.data(), events.size(), forks.empty() ? idle_ms : -1);
+            if (found < 0 && errno == EINTR) {
+                continue;
             }
-            wait_for(child);
+            if (found <= 0) {
+                break;
+            }
+            for (std::size_t index = 2; index < events.size(); ++index) {
+                if (events[index].revents != 0) {
+                    report(forks, events[index].fd);
+                }
+            }
+            if (events[1].revents != 0) {
+                reads = read(grown, &nothing, 1) != 1;
+                if (!reads) {
+                    forks.erase(growing);
+                }
+                close(grown);
+                close(stop);
+                grown = stop = -1;
+            } else if (events[0].revents != 0) {
+                std::string line;
+                if (!read_line(line)) {
+                    break;
+                }
+                const std::string what = next_word(line), number = next_word(line);
+                for (const auto& [handle, fork] : forks) {
+                    if (what == "end" && fork.number == number) {
+                        kill(fork.process, SIGKILL);
+                    }
+                }
+                if (what == "end") {
+                    continue;
+                }
+                int up[2] = {-1, -1}, down[2] = {-1, -1};
+                if (what == "grow" && (pipe2(up, O_CLOEXEC) != 0 || pipe2(down, O_CLOEXEC) != 0)) {
+                    break;
+                }
+                const pid_t child = fork();
+                if (child == 0) {
+                    prctl(PR_SET_PDEATHSIG, SIGKILL);
+                    for (const auto& [handle, fork] : forks) {
+                        close(handle);
+                    }
+                    close(grown);
+                    close(stop);
+                    if (what == "grow") {
+                        close(up[0]);
+                        close(down[1]);
+                        told_ = up[1];
+                        before_ = down[0];
+                        enter(line, preprocessor, where.Loc, /*is_main=*/false);
+                    } else {
+                        compiles_ = true;
+                        become(line, preprocessor, where.Loc);
+                    }
+                    return;
+                }
+                if (what == "grow") {
+                    close(up[1]);
+                    close(down[0]);
+                    grown = up[0];
+                    stop = down[1];
+                }
+                const int handle = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+                if (handle < 0) {
+                    break;
+                }
+                forks[handle] = {child, number};
+                growing = what == "grow" ? handle : growing;
+            }
         }
         _exit(0);
     }
@@ -140,6 +255,14 @@ struct Keep : clang::PragmaHandler {
 struct Action : clang::PluginASTAction {
     std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& made, llvm::StringRef) override {
         compiler = &made;
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        const pid_t child = fork();
+        if (child != 0) {
+            while (wait(nullptr) > 0 || errno == EINTR) {
+            }
+            _exit(1);
+        }
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         made.getPreprocessor().AddPragmaHandler(new Keep());
         return std::make_unique<clang::ASTConsumer>();
     }

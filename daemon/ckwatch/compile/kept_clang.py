@@ -4,7 +4,8 @@ A precompiled header is read by every compile, piece by piece; a clang that has 
 A plugin (`kept_clang.cpp`) stops the device pass behind that text, with its templates instantiated, and forks. All else
 is clang's own: the object is the one that hipcc makes, byte for byte.
 
-Such a clang stands in for one precompiled header, for one command, and for the headers that it has read. A fork that
+Such a clang stands in for the headers that sources with the same includes have, for one command and the headers that
+it has read. It begins with the includes and grows by the text of each instance that is edited or looked at. A fork that
 prints anything, fails or is killed has compiled nothing: a plain pass does, and reports. The plugin takes the C++
 headers of that very clang (`toolchain/clang_headers.py`); without them there is none.
 """
@@ -16,18 +17,21 @@ import logging
 import os
 import re
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from ckwatch.compile.dependencies import outside, parse_header_list
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
+from ckwatch.compile.store.content_hashes import steady_ns
 from ckwatch.compile.store.entries import StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, HeaderSet, PathRoots
 from ckwatch.compile.toolchain.clang_headers import find_clang_headers
@@ -45,10 +49,15 @@ PLUGIN_FLAGS = ("-std=c++17", "-fno-rtti", "-fPIC", "-shared", "-O1", "-w")
 USE_PLUGIN = ("-add-plugin", "ckwatch-keep")
 PLUGINS = "plugins"
 PRAGMA = "#pragma ckwatch_keep\n"
+PCH_FLAGS = ("-fno-cxx-modules",)
+"""Flags with which headers are made and used, and clangs are kept."""
 
 CLANGS_KEPT = 2
+TEXTS_KEPT = 16
+"""Texts by which one grows, 40 to 150 MB each; the next one begins another."""
+
 FREE_BYTES = 4 * 2**30
-"""One is started only while so much memory is available: it takes 0.6 GB, and the compilers beside it as much."""
+"""One is started or grows only while so much memory is available: it takes 0.6 GB, and the compilers beside it too."""
 
 START_LIMIT_S = 600.0
 _END_S = 10.0
@@ -56,11 +65,23 @@ _DOUBTS = re.compile("__(?:BASE_FILE|INCLUDE_LEVEL|COUNTER)__")
 """Names of what has another value behind what was parsed."""
 
 _REPORT = "ckwatch: "
-_READY = f"{_REPORT}ready"
+_READY = "ready"
+_START = "start"
 _LIST = "headers.txt"
+_MESSAGES, _OPENED = "device.txt", "device-headers.txt"
 SOURCE_NAME = "prefix.hip"
 _OWN_ID = "ckwatch"
 """In place of a source's: if it is used for a name, no fork compiles."""
+
+
+class HeaderText(Protocol):
+    """A text, and the key of the header that is precompiled of it."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def key(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,53 +94,55 @@ class ForkEnd:
 
 
 @dataclass(eq=False, slots=True)
-class KeptClang:
-    """One that is running. `command` is that of the passes that it makes, `headers` the paths of what it has read, and
-    `read` their contents."""
+class _Fork:
+    report: tuple[str, ...] = ()
+    """Its wait status, seconds of the processor and peak memory in KiB; the word "ready" where it has grown."""
+    ended: anyio.Event = field(default_factory=anyio.Event)
 
-    command: tuple[str, ...]
+
+@dataclass(eq=False, slots=True)
+class KeptClang:
+    """One that is running. `texts` are the keys of what it has parsed, with the families of instances that these belong
+    to, `headers` the paths of what it has read, and `read` their contents."""
+
     folder: Path
     process: AsyncProcess
+    texts: dict[str, str] = field(default_factory=dict)
     headers: tuple[str, ...] = ()
     read: HeaderSet | None = None
     has_ended: bool = False
-    _in_use: anyio.Lock = field(default_factory=anyio.Lock)
-    _list_bytes: int = 0
-    _pending: bytes = b""
+    begun_ns: int = field(default_factory=steady_ns)
+    _forks: dict[str, _Fork] = field(default_factory=lambda: {_START: _Fork()})
+    _growing: str = _START
+    _numbers: Iterator[int] = field(default_factory=count)
 
     async def ready(self) -> bool:
-        """Wait until it has parsed its text; False if it ends before, or prints what no fork would repeat."""
+        """Wait until it has parsed its first text; False if it ends before."""
         with anyio.move_on_after(START_LIMIT_S):
-            if await self._line() == _READY:
-                self._list_bytes = (self.folder / _LIST).stat().st_size
-                self.headers = self._opened(0)
-                return True
-        return False
+            await self._forks[_START].ended.wait()
+        return not self.has_ended
+
+    async def grow(self, text: str) -> bool:
+        """Parse one more text; False if that is not possible. What it has parsed before stays so, also if cancelled."""
+        number = self._growing = str(next(self._numbers))
+        source = self.folder / f"{number}.hip"
+        await anyio.to_thread.run_sync(_write, source, text)
+        return await self._ask("grow", number, source.name, limit_s=START_LIMIT_S) == (_READY,)
 
     async def compile(self, request: CompileRequest, folder: Path, source_id: str) -> ForkEnd | None:
         """Compile the source in `folder` for the device; None if a plain pass has to."""
-        if self._in_use.locked() or self.has_ended or not str(folder).isprintable() or _DOUBTS.search(request.source):
+        if not str(folder).isprintable() or _DOUBTS.search(request.source):
             return None
-        limit_s = max(1, round(request.timeout_s))
-        asked = f"{folder}\t{request.language.source_name}\t{source_id}\t{limit_s}\n"
-        answer: str | None = None
-        self._in_use.acquire_nowait()
+        words = (str(folder), request.language.source_name, source_id, str(max(1, round(request.timeout_s))))
+        number = str(next(self._numbers))
+        report = await self._ask("compile", number, *words, limit_s=request.timeout_s + request.stalled_s)
+        if len(report) < 3 or report[0] != "0":
+            return None
         try:
-            os.truncate(self.folder / _LIST, self._list_bytes)
-            if await self.process.write(asked.encode()):
-                with anyio.move_on_after(request.timeout_s + request.stalled_s):
-                    answer = await self._line()
-            report = (answer or "").removeprefix(_REPORT).split()
-            if answer is None or not answer.startswith(_REPORT) or report[0] != "0":
-                return None
-            opened = await anyio.to_thread.run_sync(self._opened, self._list_bytes)
-            return ForkEnd(float(report[1]), int(report[2]) * 1024, opened)
+            said, opened = await anyio.to_thread.run_sync(_left_in, folder)
         except OSError:
             return None
-        finally:
-            if answer is None or not answer.startswith(_REPORT):
-                await self._end_fork()
-            self._in_use.release()
+        return None if said else ForkEnd(float(report[1]), int(report[2]) * 1024, opened)
 
     def end(self) -> None:
         """Let it end; for any thread."""
@@ -127,40 +150,64 @@ class KeptClang:
             signal_group(self.process.pid, signal.SIGKILL)
 
     async def live(self) -> None:
-        """Wait for its end, or end it when cancelled; then nothing of it is left."""
+        """Take its reports until it ends, or end it when cancelled; then nothing of it is left."""
+        pending = b""
         try:
-            await self.process.wait()
+            while more := await self.process.read_stderr():
+                *lines, pending = (pending + more).split(b"\n")
+                for line in lines:
+                    self._take(line.decode(errors="replace"))
         finally:
             self.has_ended = True
             with anyio.CancelScope(shield=True):
+                for fork in self._forks.values():
+                    fork.ended.set()
                 await self.process.kill()
-                async with self._in_use:  # a compile sees it first
-                    pass
                 await anyio.to_thread.run_sync(self.process.reap)
                 self.process.close()
                 await remove_work_folder(self.folder.parent)
 
-    async def _end_fork(self) -> None:
-        """End the fork that runs, and what it has printed; else all of this."""
-        with anyio.CancelScope(shield=True), anyio.move_on_after(_END_S):
-            if await self.process.write(b"\n"):
-                while (line := await self._line()) is not None:
-                    if line.startswith(_REPORT):
-                        return
-        self.end()
+    def _take(self, line: str) -> None:
+        """A line of its standard error: anything but a report is what no fork would repeat."""
+        if not line.startswith(_REPORT):
+            self.end()
+            return
+        number, *report = line.removeprefix(_REPORT).split()
+        if number == _READY:
+            number, report = self._growing, [_READY]
+        fork = self._forks.get(number)
+        if fork is not None:
+            fork.report = tuple(report)
+            fork.ended.set()
 
-    async def _line(self) -> str | None:
-        while b"\n" not in self._pending:
-            more = await self.process.read_stderr()
-            if not more:
-                return None
-            self._pending += more
-        line, _, self._pending = self._pending.partition(b"\n")
-        return line.decode(errors="replace")
+    async def _ask(self, what: str, number: str, *words: str, limit_s: float) -> tuple[str, ...]:
+        """The report of a fork; empty when it has ended otherwise. Cancelled, it ends the fork, or else all of this."""
+        fork = _Fork()
+        self._forks[number] = fork
+        try:
+            if self.has_ended or not await self._write(what, number, *words):
+                return ()
+            with anyio.move_on_after(limit_s):
+                await fork.ended.wait()
+            return fork.report
+        finally:
+            if not fork.ended.is_set() and not self.has_ended:
+                with anyio.CancelScope(shield=True), anyio.move_on_after(_END_S):
+                    if await self._write("end", number):
+                        await fork.ended.wait()
+                if fork.report in ((), (_READY,)):
+                    self.end()
+            del self._forks[number]
 
-    def _opened(self, begin: int) -> tuple[str, ...]:
-        content = read_file(self.folder / _LIST, SIDE_FILE_LIMIT_BYTES)[begin:]
-        return tuple(sorted(outside(parse_header_list(os.fsdecode(content)), self.folder)))
+    async def _write(self, *words: str) -> bool:
+        return await self.process.write("\t".join(words).encode() + b"\n")
+
+
+def _left_in(folder: Path) -> tuple[bool, tuple[str, ...]]:
+    """Whether a fork has said anything there, and the headers that it has opened."""
+    opened = read_file(folder / _OPENED, SIDE_FILE_LIMIT_BYTES)
+    said = (folder / _MESSAGES).stat().st_size > 0
+    return said, tuple(sorted(outside(parse_header_list(os.fsdecode(opened)), folder)))
 
 
 def _find_headers(toolchain: CompilerToolchain) -> Path | None:
@@ -168,7 +215,8 @@ def _find_headers(toolchain: CompilerToolchain) -> Path | None:
 
 
 class KeptClangs:
-    """Those of one compiler and store, by the keys of the headers that they stand in for. One event loop's."""
+    """Those of one compiler and store, by the keys of the headers of the includes that they begin with. One event
+    loop's."""
 
     def __init__(
         self,
@@ -184,87 +232,129 @@ class KeptClangs:
         self._store = store
         self._launch = launch
         self._roots = PathRoots(toolchain.roots)
-        self._kept: dict[str, KeptClang] = {}
+        self._kept: dict[tuple[str, tuple[str, ...]], KeptClang] = {}
         self._failed: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._kept and not self._kept[key].has_ended
+    def has(self, key: str, text: str) -> bool:
+        """Return True if one of this key has parsed the text of that key."""
+        return any(text in kept.texts for (name, _), kept in self._kept.items() if name == key and not kept.has_ended)
 
-    def find(self, key: str, command: Sequence[str], look: ContentSnapshot | None = None) -> KeptClang | None:
-        """The one for passes of this command, if all that it has read is as it was; else it ends. Runs in a thread."""
-        kept = self._kept.get(key)
-        if kept is None or kept.has_ended or kept.read is None or kept.command != tuple(command):
+    def find(self, key: str, command: Sequence[str], family: str | None = None) -> KeptClang | None:
+        """The one for passes of this command that knows the family, if all that it has read is as it was; else it
+        ends. Runs in a thread."""
+        kept = self._kept.get((key, tuple(command)))
+        if kept is None or kept.has_ended or kept.read is None:
             return None
-        if not kept.read.holds(look or self._store.contents.look(), self._roots):
+        if family is not None and family not in kept.texts.values():
+            return None
+        if not kept.read.holds(self._store.contents.look(), self._roots):
             kept.end()
             return None
         return kept
 
-    async def start(
-        self, key: str, text: str, plan: CompilePlan, request: CompileRequest, flags: Sequence[str]
-    ) -> KeptClang | None:
-        """Start one that has parsed `text` with more `flags`, for device passes by `plan`; the caller has it `live`.
+    async def grow(
+        self,
+        begin: HeaderText,
+        text: HeaderText,
+        family: str,
+        plan: CompilePlan,
+        request: CompileRequest,
+        living: TaskGroup,
+    ) -> bool:
+        """Let the one that begins with a text, or a new one that lives in the task group, parse another, for device
+        passes by `plan`. False where that is not possible, or was done before."""
+        if {begin.key, text.key} & self._failed or (self._available() or 0) < FREE_BYTES:
+            return False
+        kept = await anyio.to_thread.run_sync(self.find, begin.key, plan.device)
+        if kept is not None and text.key in kept.texts:
+            return False
+        if kept is not None and len(kept.texts) > TEXTS_KEPT:
+            kept.end()
+            kept = None
+        kept = kept or await self._start(begin, plan, request, living)
+        if kept is None:
+            return False
+        if text.key != begin.key and not await kept.grow(text.text):
+            if not kept.has_ended:
+                self._failed.add(text.key)
+            return False
+        return await self._observed(kept, text.key, family, request)
 
-        None where that is not possible."""
-        if key in self._failed or (self._available() or 0) < FREE_BYTES:
-            return None
+    async def _start(
+        self, begin: HeaderText, plan: CompilePlan, request: CompileRequest, living: TaskGroup
+    ) -> KeptClang | None:
         try:
             plugin = await self.plugin(request.nice)
             if plugin is None:
                 return None
-            self._kept = {name: kept for name, kept in self._kept.items() if not kept.has_ended}
+            self._kept = {key: kept for key, kept in self._kept.items() if not kept.has_ended}
             while len(self._kept) >= CLANGS_KEPT:
                 self._kept.pop(next(iter(self._kept))).end()
-            begun_ns = steady_ns()
-            kept = await self._start(key, text, plan, request, (*flags, "-load", str(plugin), *USE_PLUGIN))
+            kept = await self._run(begin, plan, request, (*PCH_FLAGS, "-load", str(plugin), *USE_PLUGIN))
         except (OSError, StoreError, ProcessStartError) as error:
             log.info("no clang is kept: %s", error)
             return None
+        living.start_soon(kept.live)
+        begun = False
         try:
             await lower_priority(kept.process.pid, request.nice)
-            if await kept.ready():
-                folders = (*request.include_folders, *self._toolchain.include_folders)
-                observer = HeaderObserver(self._store.contents, self._roots)
-                kept.read = await anyio.to_thread.run_sync(observer.observe, kept.headers, (), folders, begun_ns)
-            if kept.read is None:
-                self._failed.add(key)
+            begun = await kept.ready() and await self._observed(kept, begin.key, "", request)
+        finally:
+            if not begun:
+                kept.end()
+        if not begun:
+            self._failed.add(begin.key)
+            return None
+        self._kept[begin.key, plan.device] = kept
+        return kept
+
+    async def _observed(self, kept: KeptClang, text: str, family: str, request: CompileRequest) -> bool:
+        """Note what it has read; it ends if that has changed meanwhile."""
+        folders = (*request.include_folders, *self._toolchain.include_folders)
+        observer = HeaderObserver(self._store.contents, self._roots)
+
+        def observe() -> HeaderSet | None:
+            listed = parse_header_list(os.fsdecode(read_file(kept.folder / _LIST, SIDE_FILE_LIMIT_BYTES)))
+            kept.headers = tuple(sorted(outside(listed, kept.folder)))
+            return observer.observe(kept.headers, (), folders, kept.begun_ns)
+
+        try:
+            kept.read = await anyio.to_thread.run_sync(observe)
         except OSError as error:  # the store has gone
             log.info("no clang is kept: %s", error)
-        finally:
-            if kept.read is None:
-                kept.end()
-                with anyio.CancelScope(shield=True):
-                    await kept.live()
+            kept.read = None
         if kept.read is None:
-            return None
-        self._kept[key] = kept
-        return kept
+            kept.end()
+            return False
+        kept.texts[text] = family
+        return True
 
     def end(self) -> None:
         """Let all end."""
         while self._kept:
             self._kept.popitem()[1].end()
 
-    async def _start(
-        self, key: str, text: str, plan: CompilePlan, request: CompileRequest, flags: Sequence[str]
+    async def _run(
+        self, begin: HeaderText, plan: CompilePlan, request: CompileRequest, flags: Sequence[str]
     ) -> KeptClang:
         work = await anyio.to_thread.run_sync(self._store.work_folder)
-        folder = work / key
+        folder = work / begin.key
         command = plan.pass_command(
             PassSide.DEVICE, source=request.language.source_name, output="-", headers=_LIST, cuid=_OWN_ID, more=flags
         )
         command[-1] = SOURCE_NAME
         try:
-            await anyio.to_thread.run_sync(_write, folder / SOURCE_NAME, text)
+            await anyio.to_thread.run_sync((folder / TEMPORARY).mkdir, 0o777, True)
+            await anyio.to_thread.run_sync(_write, folder / SOURCE_NAME, begin.text)
             environment = environment_of(self._toolchain.environment, folder)
             process = await start_process(command, environment=environment, folder=folder, stdin=PIPE)
         except BaseException:
             await remove_work_folder(work)
             raise
-        return KeptClang(plan.device, folder, process)
+        return KeptClang(folder, process)
 
     def plugin_name(self, source: bytes, headers: Path) -> str:
         """Return the file name of the plugin that is made of a source and clang's headers."""
@@ -307,5 +397,4 @@ class KeptClangs:
 
 
 def _write(file: Path, text: str) -> None:
-    (file.parent / TEMPORARY).mkdir(parents=True)
     file.write_bytes(f"{text}\n{PRAGMA}".encode("utf-8", "surrogateescape"))

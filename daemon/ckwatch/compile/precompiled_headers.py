@@ -37,11 +37,12 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from ckwatch.checks.clang_output import parse_clang_log
 from ckwatch.compile.dependencies import parse_header_list
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
-from ckwatch.compile.kept_clang import SOURCE_NAME, KeptClang, KeptClangs
+from ckwatch.compile.kept_clang import PCH_FLAGS, SOURCE_NAME, KeptClang, KeptClangs
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
@@ -116,13 +117,15 @@ def family_of(source: str) -> str:
     return "" if named is None else named[1].strip()
 
 
+def _kept_family(source: str) -> str:
+    """By which a clang is found; a source that does not take part needs no more than the includes."""
+    return f"{WARM_UP}:{family_of(source)}" if can_warm_up(source) else ""
+
+
 def differing_lines(source: str, other: str) -> int:
     """In how many lines the two differ; a parameter that an instantiation depends on usually has one of its own."""
     return len({*source.splitlines()} ^ {*other.splitlines()})
 
-
-PCH_FLAGS = ("-fno-cxx-modules",)
-"""Flags with which headers are made and used."""
 
 INSTANTIATE_FLAG = "-fpch-instantiate-templates"
 """Templates are instantiated when the header is made, not by each source that uses it."""
@@ -339,21 +342,32 @@ class HeaderWarmup:
         return next((header for header in found if header is not None), None)
 
     def find_kept(self, request: CompileRequest, plan: CompilePlan, passes: CompilePlan) -> KeptClang | None:
-        """The clang that has parsed the best text for the device pass by `passes`, unless there is a header of a better
-        one; runs in a thread."""
+        """The clang that has parsed a text of the source's family, if there is one for the device pass by `passes`.
+        Runs in a thread."""
         if not self.kept or self.headers.refusal() is not None:
             return None
-        for wanted in self.candidates(request, PassSide.DEVICE, plan):
-            kept = self.kept.find(wanted.key, passes.device)
-            if kept is not None or (self.headers.folder / wanted.key / META_NAME).exists():
-                return kept
-        return None
+        texts = self._device_texts(request, plan)
+        return None if not texts else self.kept.find(texts[0].key, passes.device, _kept_family(request.source))
 
-    async def keep(self, wanted: HeaderSpec, request: CompileRequest, passes: CompilePlan) -> KeptClang | None:
-        """Start a clang that stands in for a header in `passes`, if that is possible: the caller has it `live`."""
-        if wanted.side is not PassSide.DEVICE or wanted.key in self.kept:
-            return None
-        return await self.kept.start(wanted.key, wanted.text, passes, request, PCH_FLAGS)
+    async def keep(self, request: CompileRequest, plan: CompilePlan, passes: CompilePlan, living: TaskGroup) -> bool:
+        """Let a clang, which lives in the task group, parse the source for further `passes`; False where that is not
+        possible, or was done before."""
+        if self.headers.refusal() is not None:
+            return False
+        texts = await anyio.to_thread.run_sync(self._device_texts, request, plan)
+        family = _kept_family(request.source)
+        return bool(texts) and await self.kept.grow(texts[0], texts[-1], family, passes, request, living)
+
+    def _device_texts(self, request: CompileRequest, plan: CompilePlan) -> list[HeaderSpec]:
+        """The includes, and the source as a header has it, if it can be one; runs in a thread."""
+        prefix = include_prefix(request.source)
+        if not prefix:
+            return []
+        plan = shared_plan(plan, prefix, request)
+        texts = [prefix + prefix]
+        if can_warm_up(request.source):
+            texts.append(warm_text(prefix, request.source, request.symbol))
+        return [self.headers.wanted(PassSide.DEVICE, text, plan) for text in texts]
 
     def candidates(
         self, request: CompileRequest, side: PassSide, plan: CompilePlan, *, warm: bool = True
@@ -376,14 +390,21 @@ class HeaderWarmup:
     def lacking(
         self, request: CompileRequest, plan: CompilePlan, sides: Iterable[PassSide] = PassSide, *, warm: bool = True
     ) -> list[HeaderSpec]:
-        """Return the headers to make next for requests like this one. Blocks; call from a worker thread."""
+        """Return the headers to make next for requests like this one: of what a kept clang has parsed only the first of
+        its family, for when the daemon begins anew. Blocks; call from a worker thread."""
         found = []
+        family = family_of(request.source)
         for side in sides:
             candidates = self.candidates(request, side, plan, warm=warm)
             able = [wanted for wanted in candidates if self.headers.worth_trying(wanted)]
-            if able and able[0].key not in self.kept and self.headers.find(able[0]) is None:
+            kept = side is PassSide.DEVICE and bool(able) and self.kept.has(candidates[-1].key, able[0].key)
+            kept = kept and any(self._is_there(wanted) for wanted in able if family_of(wanted.text) == family)
+            if able and not kept and self.headers.find(able[0]) is None:
                 found.append(able[0])
         return found
+
+    def _is_there(self, wanted: HeaderSpec) -> bool:
+        return (self.headers.folder / wanted.key / META_NAME).exists()
 
     def built(self, request: CompileRequest, plan: CompilePlan, *, edited: bool = False) -> None:
         """Remember the source for its family if few are known yet, or if it was `edited`; runs in a thread."""

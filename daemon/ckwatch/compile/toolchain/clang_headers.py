@@ -1,8 +1,8 @@
 """The C++ headers of the compiler's clang and its LLVM: finding them, and fetching them where there are none.
 
 With them ckwatch compiles a plugin for that clang (`compile/kept_clang.py`). A ROCm brings them where its package of
-LLVM's development files is installed. Those of Debian's clang are 80 MB to download, which few need: they are fetched
-when asked for.
+LLVM's development files is installed. Those of Debian's clang are 80 MB to download: they come with a private
+toolchain where they can be had.
 """
 
 from __future__ import annotations
