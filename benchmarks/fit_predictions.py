@@ -34,6 +34,7 @@ from ckwatch.prediction.learned import (
     SHARE_WIDTHS,
     TIME_WIDTHS,
     VERSION,
+    DecisionTable,
     Point,
     PredictionRecord,
     features,
@@ -69,11 +70,20 @@ TIME_WEIGHT = 50.0
 ROBUST = 0.15
 """Errors in log(time) beyond this count linearly."""
 
-FEATURE_PENALTY, INSTANCE_PENALTY = 100.0, 300.0
-"""On half the square of a feature's weight, and of an instance's own."""
+TABLES, SPLITS, RATE = 150, 4, 0.13
+"""How many decision tables, each of how many splits, and how much of its best values a table gets."""
 
-INTERACTION_PENALTY = 300.0
-"""The same of what an instance is at an M."""
+ASKED = 0.3
+"""Of all features, drawn anew for each table."""
+
+BINS = 32
+"""Of a feature, at most, between which thresholds lie."""
+
+VALUE_PENALTY, LEAST_CURVATURE = 3.0, 0.5
+"""On half the square of a value, and how much evidence each side of a split has."""
+
+LIVE = 1e-3
+"""Less likely candidates are not looked at for the next table."""
 
 TREND = 1.0
 """Variance of a weight of the trend, in the same units as `NOISE`."""
@@ -126,10 +136,10 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Weights of features and instances, those of the shares behind them, and what kriging needs: the cases that were
-    learned from and their coefficients, and the weights of the trend."""
+    """Decision tables, and what kriging needs: the cases that were learned from and their coefficients, and the weights
+    of the trend."""
 
-    weights: Floats
+    tables: tuple[DecisionTable, ...]
     rows: Numbers
     coefficients: Floats
     trend: Floats
@@ -165,18 +175,14 @@ def design_of(cases: Sequence[Case]) -> Design:
         assert machine is not None  # every known part multiplies what AITER has tuned on it
         for number, (name, instance) in enumerate(case.candidates.items()):
             time = gemm_time(instance, estimated_figures(instance, case.sizes), case.sizes, machine)
-            key = instance_key(instance)
-            found.append({**features(instance, case.sizes, time, machine.compute_units), f"= {key}": 1.0})
+            found.append(features(instance, case.sizes, time, machine.compute_units))
             where.append((at, number))
-            formulas[at, number], numbers[at, number] = np.log(time.time_us), place[key]
+            formulas[at, number], numbers[at, number] = np.log(time.time_us), place[instance_key(instance)]
             if name == case.row.winner:
                 winner[at] = number
-    names = tuple(sorted({name for one in found for name in one}))
-    column = {name: number for number, name in enumerate(names)}
+    names = tuple(found[0])
     values = np.zeros((len(cases), most, len(names)), dtype=np.float32)
-    for (at, number), one in zip(where, found, strict=True):
-        for name, value in one.items():
-            values[at, number, column[name]] = value
+    values[tuple(np.array(where).T)] = [list(one.values()) for one in found]
     slices, archs = (np.array(one) for one in zip(*((case.slice, case.target.arch) for case in cases), strict=True))
     same = slices[:, None] == slices
     related = np.where(same, RELATED[0], np.where(archs[:, None] == archs, RELATED[1], RELATED[2]))
@@ -218,45 +224,110 @@ def share_logs(design: Design, these: Numbers, those: Numbers, *, apart: bool) -
     return np.stack(found, 2).astype(np.float32)
 
 
-def fit(design: Design, rows: Numbers, *, steps: int = 8) -> Fitted:
-    """The weights by Newton's method (the problem is convex but for the linear tails of errors in time), and kriging of
-    what is left of the winners' times."""
+def fit(design: Design, rows: Numbers) -> Fitted:
+    """The decision tables, and kriging of what is left of the winners' times."""
     rows = thinned(design, rows)
     x = np.concatenate([design.features[rows], share_logs(design, rows, rows, apart=True)], axis=2)
-    formulas, possible = design.formulas[rows], design.numbers[rows] >= 0
-    winner, measured = design.winner[rows], design.measured[rows]
-    every = np.arange(len(rows))
-    chosen = x[every, winner].astype(np.float64)
-    own = [
-        INSTANCE_PENALTY if name.startswith("= ") else INTERACTION_PENALTY if name.startswith("M ") else FEATURE_PENALTY
-        for name in design.names
-    ]
-    penalty = np.array([*own, *[FEATURE_PENALTY] * len(SHARE_WIDTHS)])
-    weights = np.zeros(len(penalty))
-    for _ in range(steps):
-        cost = formulas + x @ weights.astype(np.float32)
-        likely = likelihoods(cost, possible)
-        off = cost[every, winner] - measured
-        counted = TIME_WEIGHT / np.maximum(1.0, np.abs(off) / ROBUST)
-        case, candidate = np.nonzero(likely > 1e-4)
-        some, portion = x[case, candidate], likely[case, candidate].astype(np.float32)
-        begins = np.concatenate([[0], np.nonzero(np.diff(case))[0] + 1])
-        mean = np.add.reduceat(some * portion[:, None], begins, axis=0)
-        gradient = SHARPNESS * (chosen - mean).sum(0) + chosen.T @ (counted * off) + penalty * weights
-        some = some * np.sqrt(portion)[:, None]
-        curvature = SHARPNESS**2 * (some.T @ some - mean.T @ mean).astype(np.float64)
-        curvature += (chosen * counted[:, None]).T @ chosen + np.diag(penalty)
-        step = np.linalg.solve(curvature, gradient)
-        weights = weights - step * min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-12))
-        if np.abs(step).max() < 1e-3:
-            break
-    off = (formulas + x @ weights.astype(np.float32))[every, winner] - measured
+    measured = design.measured[rows]
+    tables, times = boosted(x, design.numbers[rows] >= 0, design.winner[rows], design.formulas[rows], measured)
     near = kernels(design, rows, rows, TIME_WIDTHS)
-    left = np.clip(-off, -CLIPPED, CLIPPED)
+    left = np.clip(measured - times, -CLIPPED, CLIPPED)
     slopes = TREND * design.trend[rows]
     covariance = near + slopes @ design.trend[rows].T + NOISE * np.eye(len(rows))
-    coefficients = np.linalg.solve(covariance, left)
-    return Fitted(weights, rows, coefficients, slopes.T @ coefficients)
+    coefficients = np.linalg.solve(covariance, left).astype(np.float64)
+    return Fitted(tables, rows, coefficients, slopes.T @ coefficients)
+
+
+def boosted(
+    x: Singles, possible: npt.NDArray[np.bool_], winner: Numbers, formulas: Floats, measured: Floats
+) -> tuple[tuple[DecisionTable, ...], Floats]:
+    """Decision tables, each a Newton step on what the winners' likelihoods and the errors of their times leave, and
+    log(time) of the winners with them."""
+    case, candidate = np.nonzero(possible)
+    begins = np.concatenate([[0], np.nonzero(np.diff(case))[0] + 1])
+    won = begins + np.array([mine[:at].sum() for mine, at in zip(possible, winner, strict=True)])
+    x, cost = x[case, candidate], formulas[case, candidate]
+    thresholds = [thresholds_of(column) for column in x.T]
+    bins = np.array([np.searchsorted(one, column) for one, column in zip(thresholds, x.T, strict=True)], dtype=np.int16)
+    counts = [len(one) for one in thresholds]
+    usable = [number for number, count in enumerate(counts) if count]
+    # what all times are off by is left to the trend
+    measured = measured + np.median(cost[won] - measured)
+    rng, tables = np.random.default_rng(0), []
+    for _ in range(TABLES):
+        scores = SHARPNESS * (np.minimum.reduceat(cost, begins)[case] - cost)
+        likely = np.exp(scores)
+        likely /= np.add.reduceat(likely, begins)[case]
+        # of the loss by -SHARPNESS · log(time)
+        slope, curvature = likely.copy(), likely * (1 - likely)
+        off = np.clip(cost[won] - measured, -ROBUST, ROBUST)
+        slope[won] -= 1 + TIME_WEIGHT / SHARPNESS * off
+        curvature[won] += TIME_WEIGHT / SHARPNESS**2
+        live = likely > LIVE
+        live[won] = True
+        asked = rng.choice(usable, max(1, int(ASKED * len(usable))), replace=False)
+        splits = splits_of(bins[:, live], counts, slope[live], curvature[live], asked.tolist())
+        if len(splits) < SPLITS:
+            break
+        at = np.zeros(len(cost), dtype=np.int64)
+        for number, place in splits:
+            at = 2 * at + (bins[number] > place)
+        sums, steps = (np.bincount(at[live], one[live], 1 << len(splits)) for one in (slope, curvature))
+        values = np.round(RATE * sums / (steps + VALUE_PENALTY) / SHARPNESS, 4)
+        cost = cost + values[at]
+        named = ((number, float(thresholds[number][place])) for number, place in splits)
+        tables.append(DecisionTable._make((*named, tuple(values.tolist()))))
+    return tuple(tables), cost[won]
+
+
+def thresholds_of(column: Singles) -> Floats:
+    """Between the values of a feature; between its quantiles where there are more than `BINS`."""
+    values = np.unique(column)
+    between = ((values[1:] + values[:-1]) / 2).astype(np.float64)
+    if len(values) > BINS:
+        quantiles = np.quantile(column, np.linspace(0, 1, BINS + 1)[1:-1], method="nearest")
+        between = between[np.minimum(np.searchsorted(values, np.unique(quantiles)), len(between) - 1)]
+    return np.unique(np.round(between, 4))
+
+
+def splits_of(
+    bins: npt.NDArray[np.int16], counts: Sequence[int], slope: Floats, curvature: Floats, asked: Sequence[int]
+) -> list[tuple[int, int]]:
+    """The features and the bins that a table splits at, one after the other, each the one that gains the most."""
+    at = np.zeros(len(slope), dtype=np.int64)
+    splits: list[tuple[int, int]] = []
+    for level in range(SPLITS):
+        best = 0.0, -1, -1
+        for number in asked:
+            width = counts[number] + 1
+            key = at * width + bins[number]
+            below, less = (
+                np.bincount(key, one, width << level).reshape(-1, width).cumsum(1) for one in (slope, curvature)
+            )
+            above, more = below[:, -1:] - below, less[:, -1:] - less
+            gain = (below**2 / (less + VALUE_PENALTY) + above**2 / (more + VALUE_PENALTY)).sum(0)
+            gain[np.minimum(less.sum(0), more.sum(0)) < LEAST_CURVATURE] = -1
+            place = int(gain[:-1].argmax())
+            if gain[place] > best[0]:
+                best = float(gain[place]), number, place
+        _, number, place = best
+        if number < 0:
+            break
+        splits.append((number, place))
+        at = 2 * at + (bins[number] > place)
+    return splits
+
+
+def corrections(tables: Iterable[DecisionTable], x: Singles) -> Floats:
+    """What tables add to log(time)."""
+    total = np.zeros(x.shape[:-1])
+    for table in tables:
+        at = np.zeros(x.shape[:-1], dtype=np.int64)
+        *splits, values = table
+        for number, threshold in splits:
+            at = 2 * at + (x[..., number] > threshold)
+        total += np.array(values)[at]
+    return total
 
 
 def likelihoods(cost: Floats, possible: npt.NDArray[np.bool_], sharpness: float = SHARPNESS) -> Floats:
@@ -291,7 +362,7 @@ def outcomes(design: Design, rows: Numbers, fitted: Fitted | None) -> Outcomes:
         same = design.related[np.ix_(rows, fitted.rows)] == RELATED[0]
         both = same & (design.at[rows][:, None, 1:3] == design.at[fitted.rows][None, :, 1:3]).all(2)
         familiar = np.where(both.any(1), BOTH_KNOWN, same.any(1).astype(np.int64))
-        cost = cost + x @ fitted.weights.astype(np.float32)
+        cost = cost + corrections(fitted.tables, x)
     cost = np.where(possible, cost, np.inf)
     own = cost[np.arange(len(rows)), design.winner[rows]]
     places = (cost <= own[:, None] + 1e-6).sum(1) - 1
@@ -458,7 +529,6 @@ def stored_correction(
     design: Design, fitted: Fitted, made: Sequence[tuple[int, float, float, float]]
 ) -> dict[str, Any]:
     """The correction as `learned.read_family` reads it."""
-    named = {name: round(float(value), 4) for name, value in zip(design.names, fitted.weights, strict=False)}
     slices = sorted({(case.slice, case.target.arch) for case in design.cases})
     points = []
     for at, coefficient in zip(fitted.rows.tolist(), fitted.coefficients.tolist(), strict=True):
@@ -467,10 +537,10 @@ def stored_correction(
         number = slices.index((case.slice, case.target.arch))
         points.append([number, m, n, k, times, int(design.won[at]), round(coefficient, 3)])
     return {
-        "weights": {name: value for name, value in named.items() if not name.startswith("= ")},
-        "instances": {key: named.get(f"= {key}", 0.0) for key in design.instances},
+        "features": design.names,
+        "known": design.instances,
+        "tables": fitted.tables,
         "trend": {name: round(float(one), 4) for name, one in zip(design.trends, fitted.trend, strict=True)},
-        "shares": [round(float(one), 4) for one in fitted.weights[len(design.names) :]],
         "intervals": [list(one) for one in made],
         "slices": [list(one) for one in slices],
         "points": points,
@@ -494,14 +564,17 @@ def sampled(cases: Sequence[Case], most: int) -> list[Case]:
 
 
 def text_of(stored: dict[str, Any]) -> str:
-    """JSON with a line for each weight and each point."""
+    """JSON with a line for each table and each point."""
     text = json.dumps(stored, indent=1)
-    points = (stored["correction"] or {}).get("points", [])
-    if not points:
+    if stored["correction"] is None:
         return text + "\n"
-    whole = {**stored, "correction": {**stored["correction"], "points": "POINTS"}}
-    lines = ",\n".join(f"   {json.dumps(one, separators=(',', ':'))}" for one in points)
-    return json.dumps(whole, indent=1).replace('"POINTS"', f"[\n{lines}\n  ]") + "\n"
+    long = {name: stored["correction"][name] for name in ("tables", "points")}
+    short = {**stored["correction"], **{name: name.upper() for name in long}}
+    text = json.dumps({**stored, "correction": short}, indent=1)
+    for name, every in long.items():
+        lines = ",\n".join(f"   {json.dumps(one, separators=(',', ':'))}" for one in every)
+        text = text.replace(f'"{name.upper()}"', f"[\n{lines}\n  ]")
+    return text + "\n"
 
 
 def main() -> int:

@@ -24,7 +24,7 @@ from benchmarks.measured_rows import (
     sizes_of,
     without_copies,
 )
-from benchmarks.predictions import Line, efficiency, scaled, sharpness_of, shipped
+from benchmarks.predictions import Line, ceiling, efficiency, scaled, sharpness_of, shipped
 from ckwatch.checks.aiter_instances import LISTS
 from ckwatch.checks.supported_shapes import unsupported_reason
 from ckwatch.cli.imports.kernel_texts import kernel_text
@@ -234,6 +234,9 @@ def test_efficiency_of_right_and_of_wrong_choices() -> None:
     assert 0.5 < blunt < sharp < 1
     likeliest, least, most = sharpness_of(wrong)
     assert least <= likeliest <= most
+    apart, tied = np.log([[1.0, 2.0, np.inf]]), np.log([[1.0, 1.0, np.inf]])
+    assert ceiling(replace(right, found=replace(found, cost=apart))) == 1
+    assert ceiling(replace(right, found=replace(found, cost=tied))) < 1
 
 
 def test_what_ships_predicts_rows_as_the_formulas_do_where_nothing_was_learned() -> None:

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict, replace
 from importlib.resources import files
 from itertools import pairwise
-from math import exp, log
+from math import exp, log, log2
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,13 @@ from ckwatch.prediction.learned import (
     FOLDER,
     OTHER,
     SHARE_WIDTHS,
+    DecisionTable,
     PredictionRecord,
     features,
     instance_key,
     kernel,
     learned_family,
+    looked_up,
     point_of,
     read_family,
     record_of,
@@ -45,15 +47,22 @@ OWN, ELSEWHERE = "a8w8_rowwise, MI355X, i8", "a8w8_rowwise, MI308X, i8"
 RECORD = PredictionRecord(
     slice=OWN, learned=True, shapes=311, candidates=83, first=0.64, first_five=0.92, off=0.084, off_90=0.21, inside=0.8
 )
+NAMES = list(features(INSTANCE, SIZES, FOUND, 64))
+PIPELINE, SHARE = NAMES.index("pipeline"), len(NAMES)
+"""Numbers of features: those of `features`, then the shares among winners nearby."""
+
 STORED = {
-    "version": 1,
+    "version": 2,
     "source": "us",
     "records": [asdict(RECORD), asdict(replace(RECORD, slice=ELSEWHERE, learned=False))],
     "correction": {
-        "weights": {"always": 0.1, "used rows": 2.0},
-        "instances": {KEY: 0.2, "another": 0.0},
+        "features": NAMES,
+        "known": [KEY, "another"],
+        "tables": [
+            [[0, 99.0], [0, 99.0], [PIPELINE, 2.5], [SHARE, 0.1], [0.0, 0.1, 0.2, 0.4, *[9.0] * 12]],
+            [*[[0, 99.0]] * 4, [0.05, *[9.0] * 15]],
+        ],
         "trend": {"N / K": 0.5},
-        "shares": [-0.1, 0.0],
         "intervals": [[0, 0.0, 0.5, 2.0], [1, 0.0, 0.7, 1.5], [1, 0.5, 0.8, 1.2], [2, 0.5, 0.9, 1.1]],
         "slices": [[OWN, "gfx950"]],
         "points": [[0, 100, 1024, 1024, 1, 0, 0.25]],
@@ -61,12 +70,15 @@ STORED = {
 }
 
 
-def test_a_factor_is_the_sum_of_weights() -> None:
-    known = read_family(json.dumps(STORED)).correction
-    assert known is not None
-    assert known.log_factor(INSTANCE, SIZES, FOUND, 64) == pytest.approx(0.1 + 2 * log(100 / 128) + 0.2)
-    other = replace(INSTANCE, pipeline="v1")
-    assert known.log_factor(other, SIZES, FOUND, 64) == pytest.approx(0.1 + 2 * log(100 / 128))
+def test_tables_are_looked_up_by_all_of_their_splits() -> None:
+    table = DecisionTable((3, 0.5), (2, 0.5), (1, 0.5), (0, 2.0), tuple(map(float, range(16))))
+    for bits in range(16):
+        numbers = [2.0 + bits % 2, *(float(bits >> place & 1) for place in (1, 2, 3))]
+        assert looked_up([table, table], numbers) == 2 * bits
+    assert looked_up([table], [2.0, 0.5, 0.5, 0.5]) == 0, "a threshold is not above itself"
+
+
+def test_a_record_says_how_good_predictions_were() -> None:
     assert str(RECORD) == (
         "right first choice 64 %, among the first five 92 %, times off by 8 % in the median and 21 % in the 90th "
         "percentile, over 311 shapes with up to 83 instances to choose from"
@@ -86,10 +98,13 @@ def test_measurements_count_by_how_near_they_are() -> None:
     far = replace(SIZES, m=6400, k=512)
     assert known.nearby(far, OWN, "gfx950").evidence < 1e-6
     assert known.nearby(far, OWN, "gfx950").off == pytest.approx(0, abs=1e-6), "the trend is that of the one point"
-    total = known.log_factor(INSTANCE, SIZES, FOUND, 64) + 0.25 - 0.1 * share_log(1.0, 1.0, 2)
+    # v3 and a winner nearby, v3 with nothing nearby, v1: one table; the other one always says 0.05
     factor, low, high = known.factor(INSTANCE, SIZES, FOUND, 64, OWN, "gfx950")
-    assert factor == pytest.approx(exp(total))
+    assert factor == pytest.approx(exp(0.4 + 0.05 + 0.25))
     assert (low, high) == (0.9, 1.1)
+    assert known.factor(INSTANCE, far, FOUND, 64, OWN, "gfx950")[0] == pytest.approx(exp(0.2 + 0.05), abs=1e-6)
+    other = replace(INSTANCE, pipeline="v1")
+    assert known.factor(other, SIZES, FOUND, 64, OWN, "gfx950")[0] == pytest.approx(exp(0.05 + 0.25))
     assert known.factor(INSTANCE, far, FOUND, 64, OWN, "gfx950")[1:] == (0.7, 1.5)
     assert known.factor(INSTANCE, replace(SIZES, k=1025), FOUND, 64, OWN, "gfx950")[1:] == (0.8, 1.2)
     assert known.factor(INSTANCE, SIZES, FOUND, 64, ELSEWHERE, "gfx950")[1:] == (0.5, 2.0)
@@ -159,10 +174,10 @@ def test_what_ships_has_records() -> None:
 
 def test_features_have_names() -> None:
     found = features(INSTANCE, SIZES, FOUND, 64)
-    assert found["v3 intrawave"] == 1.0
-    assert found["CUs in use"] == pytest.approx(log(8 / 64))
-    assert found["tile's depth"] == found["16×16 instructions"] == 0.0
-    assert "slices of K" not in found
+    assert (found["pipeline"], found["interwave"], found["bytes of an element"]) == (3.0, 0.0, 1.0)
+    assert found["CUs in use"] == found["workgroups per CU"] == log2(8 / 64)
+    assert found["used rows"] == log2(100 / 128)
+    assert (found["tile's depth"], found["slices of K"], found["tiles along N"]) == (7.0, 0.0, 3.0)
     assert instance_key(INSTANCE) == KEY
 
 
@@ -176,12 +191,17 @@ def test_what_ships_can_be_read_and_has_a_number_for_each_instance() -> None:
         correction = family.correction
         assert (correction is not None) == any(one.learned for one in family.records.values())
         if correction is not None:
+            stored = json.loads(files("ckwatch.prediction").joinpath(FOLDER, f"{name}.json").read_text())["correction"]
+            assert stored["features"] == NAMES, "tables count features in this order"
+            for *splits, values in correction.tables:
+                assert all(number < len(NAMES) + len(SHARE_WIDTHS) for number, _ in splits)
+                assert len(values) == 1 << len(splits)
             assert all(point.winner < len(correction.known) for point in correction.points)
             assert all(low < 1.05 and high > 0.95 and low < high for *_, low, high in correction.intervals)
     rowwise = learned_family("a8w8_rowwise")
     assert rowwise is not None
     assert rowwise.correction is not None
-    assert KEY in rowwise.correction.instances
+    assert KEY in rowwise.correction.known
 
 
 PARAMETERS = {"MPerBlock": 128, "NPerBlock": 128, "KPerBlock": 128, "MPerXDL": 32}

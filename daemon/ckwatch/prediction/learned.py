@@ -3,15 +3,16 @@
 A *family* is one of AITER's lists of instances (`a8w8_rowwise`) or a stage of its mixture of experts. A *slice* of its
 measurements is the family on one part with operands of one dtype: `a8w8_rowwise, MI355X, i8`. The learned part is
 
-    log(time) = log(time by `gemm_time`) + Σ weight · feature + the instance's own weight
-                + Σ weight · log(share of the instance among winners nearby) + what winners nearby were off by
+    log(time) = log(time by `gemm_time`) + Σ values of decision tables + what winners nearby were off by
 
-- Each feature is a number that has a name and a meaning: how much a resource decides, which pipeline it is, what
-  padding and the last turn of workgroups waste, how large the tile is. Weights make AITER's winners likely (a
-  conditional logit over all instances that could have been chosen, McFadden 1974) and their times right, with a
-  penalty on their squares that is stronger for the weights of single instances.
-- Nearby are measured sizes by a Gaussian kernel in log₂ of M, N, K and slices; those of another part or dtype count
-  less (`RELATED`). The share of winners is a kernel-weighted frequency, learned from as of sizes of other N and K.
+- A decision table looks up a value by which of four numbers are above its thresholds (an oblivious tree: Kohavi and
+  Li, "Oblivious Decision Trees, Graphs, and Top-Down Pruning", 1995). Each number has a name and a meaning: how much
+  a resource decides, what padding and the last turn of workgroups waste, how large the tile is. Tables are added
+  greedily (Friedman, "Greedy Function Approximation", 2001), each to make AITER's winners likelier (a conditional
+  logit over all instances that could have been chosen, McFadden 1974) and their times right.
+- Two of the numbers are the instance's share among winners nearby, a kernel-weighted frequency that is learned from as
+  of sizes of other N and K. Nearby are measured sizes by a Gaussian kernel in log₂ of M, N, K and slices; those of
+  another part or dtype count less (`RELATED`).
 - What the winners' times were off by is interpolated between sizes by kriging with a trend (Rasmussen and Williams,
   "Gaussian Processes for Machine Learning", 2006, equations 2.25 and 2.40), alike for all instances, so that it changes
   no order.
@@ -27,12 +28,12 @@ Each family has one file in `learned/`, which `python -m benchmarks.fit_predicti
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from itertools import starmap
 from math import exp, log, log2
+from typing import NamedTuple
 
 from ckwatch.checks.supported_shapes.universal_gemm import GemmCase, gemm_case
 from ckwatch.model.contractions import Axes, MatrixView
@@ -42,20 +43,17 @@ from ckwatch.prediction.instances import GemmInstance
 from ckwatch.prediction.times import Bottleneck, GemmSizes, GemmTime
 
 FOLDER = "learned"
-VERSION = 1
+VERSION = 2
 """Of the format of the files."""
 
 OTHER = "another part or dtype"
-
-_USUAL_DEPTH, _USUAL_THREADS, _USUAL_TILE = 128, 256, 128 * 128
-"""Sizes of an instance at which a feature is 0."""
 
 SHARE_WIDTHS = ((1.0, 0.7, 0.7, 0.5), (2.0, 1.5, 1.5, 0.5))
 TIME_WIDTHS = (1.0, 0.5, 0.5, 0.5)
 """Of the kernels, in log₂ of M, N, K and of slices · matrices · experts: for who wins, near and wide, and for times."""
 
 KNOTS = (0.0, 3.0, 5.0, 7.0, 9.0, 12.0)
-"""log₂ of M between which features of M change linearly."""
+"""log₂ of M between which the trend of times changes linearly."""
 
 RELATED = (1.0, 0.3, 0.1)
 """How much measurements count: of the slice itself, of another of the same arch, of any other."""
@@ -64,6 +62,7 @@ SHARE_PRIOR, SHARE_FLOOR = 0.1, 0.02
 """Evidence that all instances win as often as each other, and what is added to a share."""
 
 Point = tuple[float, float, float, float]
+Split = tuple[int, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,26 +118,38 @@ class Nearby:
     familiar: int
 
 
+class DecisionTable(NamedTuple):
+    """Each split asks whether the number at an index is above a threshold; the answers are the bits of the index of one
+    of `values`, the first the highest."""
+
+    first: Split
+    second: Split
+    third: Split
+    fourth: Split
+    values: tuple[float, ...]
+
+
+def looked_up(tables: Iterable[DecisionTable], numbers: Sequence[float]) -> float:
+    """Return the sum of what the tables say of these numbers."""
+    total = 0.0
+    for (one, above), (two, above_2), (three, above_3), (four, above_4), values in tables:
+        at = 8 * (numbers[one] > above) + 4 * (numbers[two] > above_2) + 2 * (numbers[three] > above_3)
+        total += values[at + (numbers[four] > above_4)]
+    return total
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """`weights` by feature, `instances` by `instance_key`, those of the `trend` of times, weights of `shares`, the
-    measured `points`, and the `intervals`: how familiar, from how much evidence on, and the factors of the time at the
-    10th and the 90th percentile."""
+    """`tables` of the numbers that `features` and `share_logs` give, weights of the `trend` of times, the measured
+    `points`, the `intervals` (how familiar, from how much evidence on, and the factors of the time at the 10th and the
+    90th percentile), and the `instance_key` of all `known` instances."""
 
-    weights: Mapping[str, float]
-    instances: Mapping[str, float]
+    tables: tuple[DecisionTable, ...]
     trend: Mapping[str, float] = field(default_factory=dict)
-    shares: tuple[float, ...] = ()
     points: tuple[MeasuredPoint, ...] = ()
     intervals: tuple[tuple[int, float, float, float], ...] = ()
     known: tuple[str, ...] = ()
     _nearby: dict[tuple[Point, str, str], Nearby] = field(default_factory=dict, repr=False, compare=False)
-
-    def log_factor(self, instance: GemmInstance, sizes: GemmSizes, found: GemmTime, compute_units: int) -> float:
-        """Return the sum that is the same wherever sizes were measured."""
-        features_of = features(instance, sizes, found, compute_units)
-        total = sum(self.weights.get(name, 0.0) * value for name, value in features_of.items())
-        return total + self.instances.get(instance_key(instance), 0.0)
 
     def nearby(self, sizes: GemmSizes, slice_: str, arch: str) -> Nearby:
         """Return the evidence about sizes; kept, as all instances of a kernel ask for it."""
@@ -189,8 +200,8 @@ class Correction:
         """Return the factor by which to multiply the time that the formulas give, and the factors of that time between
         which 80 % of measured times were."""
         nearby = self.nearby(sizes, slice_, arch)
-        total = self.log_factor(instance, sizes, found, compute_units) + nearby.off
-        total += sum(starmap(_product, zip(self.shares, self.share_logs(instance, nearby), strict=True)))
+        numbers = (*features(instance, sizes, found, compute_units).values(), *self.share_logs(instance, nearby))
+        total = nearby.off + looked_up(self.tables, numbers)
         mine = nearby.familiar, nearby.evidence
         low, high = next((one[2:] for one in reversed(self.intervals) if one[:2] <= mine), (1.0, 1.0))
         return exp(total), low, high
@@ -204,10 +215,6 @@ KEPT = 64
 NO_WEIGHT = 1e-6
 
 
-def _product(one: float, other: float) -> float:
-    return one * other
-
-
 def point_of(sizes: GemmSizes) -> Point:
     """Return the place of sizes among others: log₂ of M (of experts: of the tokens), N, K, and of slices · matrices ·
     experts."""
@@ -218,7 +225,10 @@ def point_of(sizes: GemmSizes) -> Point:
 
 def kernel(one: Point, other: Point, widths: Point) -> float:
     """How near two sizes are, 1 where they are the same."""
-    return exp(-sum(((x - y) / width) ** 2 for x, y, width in zip(one, other, widths, strict=True)) / 2)
+    # in full, as it is asked for each measured point
+    (m, n, k, times), (m_2, n_2, k_2, times_2), (width_m, width_n, width_k, width) = one, other, widths
+    apart = ((m - m_2) / width_m) ** 2 + ((n - n_2) / width_n) ** 2 + ((k - k_2) / width_k) ** 2
+    return exp(-(apart + ((times - times_2) / width) ** 2) / 2)
 
 
 def regimes(log_m: float) -> dict[str, float]:
@@ -311,10 +321,11 @@ def read_family(text: str) -> LearnedFamily:
         return LearnedFamily(source=stored["source"], correction=None, records=records)
     slices = [tuple(one) for one in learned["slices"]]
     correction = Correction(
-        weights=learned["weights"],
-        instances=learned["instances"],
+        tables=tuple(
+            DecisionTable._make((*((number, above) for number, above in splits), tuple(values)))
+            for *splits, values in learned["tables"]
+        ),
         trend=learned["trend"],
-        shares=tuple(learned["shares"]),
         points=tuple(
             MeasuredPoint(
                 at=(log2(m), log2(n), log2(k), log2(times)),
@@ -326,7 +337,7 @@ def read_family(text: str) -> LearnedFamily:
             for number, m, n, k, times, winner, coefficient in learned["points"]
         ),
         intervals=tuple((familiar, least, low, high) for familiar, least, low, high in learned["intervals"]),
-        known=tuple(learned["instances"]),
+        known=tuple(learned["known"]),
     )
     return LearnedFamily(source=stored["source"], correction=correction, records=records)
 
@@ -421,54 +432,47 @@ def instance_key(instance: GemmInstance) -> str:
 
 
 def features(instance: GemmInstance, sizes: GemmSizes, found: GemmTime, compute_units: int) -> dict[str, float]:
-    """The numbers that weights belong to, by their names."""
-    tile, shares = instance.tile, found.shares
-    depth, together = log(tile.k / _USUAL_DEPTH), log(found.together)
-    beyond_l2 = shares[Bottleneck.MEMORY] + shares[Bottleneck.CACHE]
-    computing = shares[Bottleneck.MATRIX] + shares[Bottleneck.LDS]
-    small_instruction = float(instance.instruction[0] == 16)
-    aspect = log(tile.m / tile.n)
-    last_turn = log(_used(found.workgroups, compute_units))
-    sched = "interwave" if instance.interwave else "intrawave"
-    named = {f"share of {term.name.lower()}": share for term, share in shares.items()}
-    named |= {
-        "always": 1.0,
-        "share of the launch": found.launch_us / found.time_us,
-        f"{instance.pipeline} {sched}": 1.0,
-        "16×16 instructions": small_instruction,
-        "used rows": log(_whole(sizes.m, tile.m)),
-        "used columns": log(_whole(sizes.n, tile.n)),
-        "used depth": log(sizes.k / (found.rounds * tile.k * sizes.slices)),
-        "CUs in use": last_turn,
-        "places for workgroups in use": log(_used(found.workgroups, compute_units * found.together)),
-        "workgroups together": together,
-        "tile's rows to columns": aspect,
-        "tile's depth": depth,
-        "threads": log(instance.threads / _USUAL_THREADS),
-        "rounds of deep tiles": log(found.rounds) if tile.k > _USUAL_DEPTH else 0.0,
-        "tile's size": log(tile.m * tile.n / _USUAL_TILE),
-        "beyond L2 · workgroups together": beyond_l2 * together,
-        "beyond L2 · tile's depth": beyond_l2 * depth,
-        "beyond L2 · CUs in use": beyond_l2 * last_turn,
-        "latency · tile's depth": shares[Bottleneck.LATENCY] * depth,
-        "latency · workgroups together": shares[Bottleneck.LATENCY] * together,
-        "computing · 16×16 instructions": computing * small_instruction,
-        "computing · rows to columns": computing * aspect,
+    """The numbers that decision tables look at, by their names; sizes, counts and parts are in log₂."""
+    tile, places, groups = instance.tile, compute_units * found.together, found.workgroups
+    m = sizes.m if sizes.routing is None else sizes.m / sizes.routing.used
+    counts = {
+        "M": m,
+        "N": sizes.n,
+        "K": sizes.k,
+        "slices of K": sizes.slices,
+        "CUs": compute_units,
+        "tile's rows": tile.m,
+        "tile's columns": tile.n,
+        "tile's depth": tile.k,
+        "threads": instance.threads,
+        "instruction's rows": instance.instruction[0],
+        "repeats along M": instance.repeats[0],
+        "repeats along N": instance.repeats[1],
+        "workgroups together": found.together,
+        "workgroups per CU": groups / compute_units,
+        "workgroups per place": groups / places,
+        "workgroups of the busiest CU": -(-groups // compute_units),
+        "turns": -(-groups // places),
+        "CUs in use": _used(groups, compute_units),
+        "places in use": _used(groups, places),
+        "rounds": found.rounds,
+        "rows of the tile in use": min(1.0, m / tile.m),
+        "used rows": _whole(sizes.m, tile.m),
+        "used columns": _whole(sizes.n, tile.n),
+        "used depth": _whole(sizes.k, tile.k),
+        "tiles along M": -(-sizes.m // tile.m),
+        "tiles along N": -(-sizes.n // tile.n),
+        "time": found.time_us,
     }
-    rows = sizes.m if sizes.routing is None else sizes.m / sizes.routing.used
-    own = {
-        "rows": log2(tile.m / 64) / 2,
-        "columns": log2(tile.n / 64) / 2,
-        "depth": depth / log(2),
-        "workgroups together": together / log(4),
-        "16×16 instructions": small_instruction,
-        "threads": log2(instance.threads / _USUAL_THREADS),
-        instance.pipeline: 1.0,
+    shares = found.shares
+    return {
+        **{name: log2(count) for name, count in counts.items()},
+        "pipeline": float(instance.pipeline[1:]),
+        "interwave": float(instance.interwave),
+        "stages": float(instance.stages(sizes.x_bytes, sizes.w_bytes)),
+        "bytes of an element": sizes.x_bytes,
+        **{f"share of {term.name.lower()}": shares.get(term, 0.0) for term in Bottleneck},
     }
-    named |= {f"{m} · {name}": part * value for m, part in regimes(log2(rows)).items() for name, value in own.items()}
-    if sizes.slices > 1:
-        named |= {"slices of K": 1.0, "slices of K · tile's depth": depth}
-    return named
 
 
 def _whole(size: int, tile: int) -> float:
