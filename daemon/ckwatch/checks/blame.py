@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from zlib import crc32
 
 from ckwatch.checks.rules.candidates import POWERS, candidate_values, nearest_first, substituted
@@ -20,6 +19,7 @@ from ckwatch.checks.rules.reference import parameter_description
 from ckwatch.checks.rules.rule import Violation, folded
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.kernels import Instance, ParameterValue, Unit, is_integers
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.source_map import SourceMap
 from ckwatch.model.text import Span
 

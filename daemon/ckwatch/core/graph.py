@@ -7,9 +7,10 @@ thousand headers share one set.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.core.events import HeaderFacts, UnitKey
+from ckwatch.model.lazy_dataclass import dataclass
 
 _SetKey = tuple[str, str]
 """Another toolchain (empty: the workspace's own), as sets of equal names lie elsewhere for it; and the set's name."""

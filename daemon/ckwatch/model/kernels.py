@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ckwatch.model.contractions import Contraction
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.parameter_values import ParameterElement as ParameterElement
 from ckwatch.model.parameter_values import ParameterValue as ParameterValue
 from ckwatch.model.python_references import PythonReference

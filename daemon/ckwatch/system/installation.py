@@ -21,13 +21,13 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.python_process import module_command
 from ckwatch.system.user_files import read_file
 
