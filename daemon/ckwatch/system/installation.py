@@ -21,7 +21,6 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -56,6 +55,8 @@ class Installation:
 
 def this_installation() -> Installation:
     """The one that runs."""
+    from importlib import metadata  # loads the parts of mail
+
     try:
         found = metadata.distribution(DISTRIBUTION)
         requires, folder = tuple(found.requires or ()), Path(str(found.locate_file("")))
