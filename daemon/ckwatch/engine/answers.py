@@ -89,7 +89,7 @@ class Daemon:
             Workspace.template.answered_by(self.language.template),
             Workspace.readers.answered_by(self.language.readers),
             Workspace.values.answered_by(self.language.values),
-            Units.units.answered_by(self.snapshots.units),
+            Units.units.answered_by(self.snapshots.units),  # type: ignore[arg-type]  # the server iterates over them
             Units.unit.answered_by(self.units.unit),
             Units.plan.answered_by(self.units.plan),
             Units.rendered.answered_by(self.units.rendered),

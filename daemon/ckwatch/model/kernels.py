@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
+from sys import intern
 from typing import TYPE_CHECKING
 
 from ckwatch.model.contractions import Contraction
@@ -238,7 +239,7 @@ class Unit:
     @property
     def id(self) -> str:
         """`KERNEL/INSTANCE@ARCH`, unique in a workspace."""
-        return f"{self.kernel.name}/{self.instance.name}@{self.arch}"
+        return intern(f"{self.kernel.name}/{self.instance.name}@{self.arch}")  # tables of all units have it
 
     @property
     def operation(self) -> Operation:

@@ -29,7 +29,10 @@ _ORDERS = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 def _made(cls: type, *, eq: bool = True, order: bool = False, frozen: bool = False, **options: Any) -> type:
     own = dict(vars(cls))
     made: type = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
-    methods: dict[str, Any] = {"__init__": _Lazy("__init__", _frozen_init if frozen else _init), "__repr__": _repr}
+    methods: dict[str, Any] = {
+        "__init__": _Lazy("__init__", _frozen_init if frozen else _init),
+        "__repr__": _Lazy("__repr__", _repr),
+    }
     if eq:
         methods["__eq__"] = _Lazy("__eq__", _eq)
         # one that Python has set to None because the class has `__eq__` is no choice of the class
@@ -130,10 +133,10 @@ def _hash(cls: type, name: str) -> Any:
     return _function(cls, name, ("self",), (f"return hash(({''.join(hashed)}))",), {})
 
 
-@recursive_repr("...")
-def _repr(self: Any) -> str:
-    shown = (f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.repr)
-    return f"{type(self).__qualname__}({', '.join(shown)})"
+def _repr(cls: type, name: str) -> Any:
+    shown = ", ".join(f"{one.name}={{self.{one.name}!r}}" for one in fields(cls) if one.repr)
+    written = _function(cls, name, ("self",), (f'return f"{{self.__class__.__qualname__}}({shown})"',), {})
+    return recursive_repr("...")(written)
 
 
 def _refuse_set(_self: Any, name: str, _value: object) -> None:
