@@ -11,7 +11,7 @@ import json
 import logging
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,6 +21,7 @@ from lsprotocol import types
 
 from ckwatch.client.launch import installed_code
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.async_processes import run_process
 from ckwatch.system.python_process import module_command, module_environment
 from ckwatch_lsp.protocol.server import SERVER_CANCELLED, CkwatchServer

@@ -159,7 +159,7 @@ async def test_unsaved_text_is_compared_with_the_file(bench: CodeBench) -> None:
         await daemon.requests.overlay("ann", path, KERNEL.replace("Tile = 1", "Tile = 3"))
         assert (await seen_fresh(ann, before.artifact_key)).changes[0] == "VGPR 194 → 200"
         units = await daemon.snapshots.units(MAIN, ["k/one"])
-        assert units[0].figures == before
+        assert next(iter(units)).figures == before
         await daemon.forget("ann")
 
 
@@ -256,7 +256,7 @@ async def test_a_code_object_that_cannot_be_read(bench: CodeBench) -> None:
 
 async def test_a_unit_that_is_not_built_has_none(bench: CodeBench) -> None:
     async with bench.open() as daemon:
-        assert (await daemon.snapshots.units(MAIN, None))[0].figures is None
+        assert next(iter(await daemon.snapshots.units(MAIN, None))).figures is None
         with pytest.raises(CkwatchError, match="cannot be inspected") as raised:
             await daemon.analysis(MAIN, ONE)
         assert raised.value.hint == "build it first"

@@ -10,9 +10,10 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal, TypeAlias
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 WINDOWS = (12, 4, 1)
 """How many instructions in a row are compared as one where there are very many: long runs find their partners first,

@@ -10,9 +10,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch_web.places import TextPlace
 
 Cell = str | int | float | None

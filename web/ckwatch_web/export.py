@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import anyio
 from anyio import to_thread
 
 from ckwatch import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch_web.content import Content, Note
 from ckwatch_web.feed import Feed
 from ckwatch_web.static_html import SCRIPT_FILE, csv_files, echarts_script, page

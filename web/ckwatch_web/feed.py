@@ -11,13 +11,14 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from sys import intern
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
 from ckwatch import CkwatchError, connect
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.topics import WORKSPACE
 from ckwatch.model.verification import VerificationOutcome
 from ckwatch.wire.alerts import Alert, Standing, alerts, standing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
@@ -16,6 +16,7 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from ckwatch import CkwatchError
 from ckwatch.model.amounts import count
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch_web import grid
 from ckwatch_web.choices import GoneError
 from ckwatch_web.content import (

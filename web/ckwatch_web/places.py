@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ckwatch.model.text import Span

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch_web.content import Content
 
 if TYPE_CHECKING:

@@ -5,13 +5,12 @@ A guard is filled with 0xFF, a NaN in most floating-point types, so that a read 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime
+from ckwatch.model.lazy_dataclass import dataclass
 
 GUARD_BYTES = 4096
 _GUARD_BYTE = 0xFF

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ckwatch.model.kernel_launches import ModuleLaunch
 from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.python_references import REFERENCE_LIMIT_S, PythonReference
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.trials import Trial

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -19,6 +18,7 @@ from ckwatch.bench.job import Job
 from ckwatch.bench.progress import Progress, or_failure
 from ckwatch.bench.report import BenchmarkFailure
 from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.python_process import module_command
 from ckwatch.system.user_files import BINARY_LIMIT_BYTES, read_file
 

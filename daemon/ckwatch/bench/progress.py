@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from ckwatch.bench.report import BenchmarkFailure, FailureKind
@@ -12,6 +12,7 @@ from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.worker_protocol import PartialResult, WaitingForDevice, WorkerStage
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.lazy_dataclass import dataclass
 
 _Answer = TypeVar("_Answer")
 SendMessage = Callable[[WorkerStage | WaitingForDevice | PartialResult], None]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.roofline import CacheState
 

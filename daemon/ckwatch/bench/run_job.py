@@ -14,7 +14,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 import numpy as np
@@ -53,6 +53,7 @@ from ckwatch.bench.stats.summary import summarize
 from ckwatch.bench.worker_protocol import WaitingForDevice
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import is_fnuz
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.roofline import CacheState, bound
 from ckwatch.model.version import __version__
 

@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from ckwatch.bench.guarded_memory import GuardedBuffer
@@ -28,6 +28,7 @@ from ckwatch.bench.job import Precision
 from ckwatch.bench.report import FailureKind, Samples, StopReason
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceEvent, DeviceRuntime, Launch
 from ckwatch.bench.stats.stopping import StoppingRule, is_steady
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.roofline import CacheState
 
 T = TypeVar("T")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -22,6 +21,7 @@ from ckwatch.bench.job import Job, RunnerDataJob, SelfTestJob, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.instruction_counts import KernelCounts
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.self_test import AssumptionTrial
 from ckwatch.model.verification import EmulatedFinding, VerifiedProblem

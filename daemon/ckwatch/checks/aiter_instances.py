@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ckwatch.model.kernels import Operation, ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 
 Fields = Mapping[str, ParameterValue]
 """An instance in AITER's words."""

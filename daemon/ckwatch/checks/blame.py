@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from zlib import crc32
 
 from ckwatch.checks.rules.candidates import POWERS, candidate_values, nearest_first, substituted
@@ -19,7 +18,8 @@ from ckwatch.checks.rules.instances import RenderedInstance
 from ckwatch.checks.rules.reference import parameter_description
 from ckwatch.checks.rules.rule import Violation, folded
 from ckwatch.model.diagnostics import Severity
-from ckwatch.model.kernels import Instance, ParameterValue, Unit, is_integers
+from ckwatch.model.kernels import Instance, Operation, ParameterValue, Unit, is_integers
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.source_map import SourceMap
 from ckwatch.model.text import Span
 
@@ -108,7 +108,24 @@ def parameter_behind(unit: Unit, emitted: RenderedInstance, argument: str, sourc
 
 def passed_values(unit: Unit) -> Mapping[str, ParameterValue]:
     """Return the values of a unit's parameters, and a number for its operation, to compare it with later."""
-    return {**unit.instance.parameters, OPERATION: crc32(repr(unit.kernel.operation).encode())}
+    return {**unit.instance.parameters, OPERATION: _numbers.of(unit.kernel.operation)}
+
+
+class _OperationNumbers:
+    """The number of the last operation: units of one kernel come one after the other."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Operation | None, int] = (None, 0)
+
+    def of(self, operation: Operation) -> int:
+        known, number = self._last
+        if known is not operation:
+            number = crc32(repr(operation).encode())
+            self._last = operation, number
+        return number
+
+
+_numbers = _OperationNumbers()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from ckwatch.checks.ck_parameters import CK_SPELLINGS, InstanceParameters
@@ -23,6 +22,7 @@ from ckwatch.checks.parameter_values import value_words
 from ckwatch.checks.places import ReadLine
 from ckwatch.checks.static_assertion import FailedRequirement, read_requirement, statement
 from ckwatch.model.kernels import ParameterValue, is_integers
+from ckwatch.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Position
 
 CLANG_DIAGNOSTIC_FLAGS: tuple[str, ...] = (

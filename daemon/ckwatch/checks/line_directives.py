@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ckwatch.checks.clang_output import ClangMessage, ClangPosition, ClangRange, code_point_column
+from ckwatch.model.lazy_dataclass import dataclass
 
 _DIRECTIVE = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(?P<number>\d+)(?:[ \t]+"(?P<name>[^"]*)")?[ \t\d]*$')
 _WORD = re.compile(r"[A-Za-z_]\w*")

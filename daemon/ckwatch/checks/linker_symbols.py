@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from ckwatch.checks.clang_output import ClangMessage
+from ckwatch.model.lazy_dataclass import dataclass
 
 _UNDEFINED = re.compile(
     r"(?:undefined (?:reference to|(?:hidden |protected |internal )?symbol:?)|[Uu]nresolved extern function|"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ckwatch.model.kernels import ParameterValue, is_integers
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.parameter_types import INT32_MAX, ParameterType, ValueKind
 
 LISTED = 16

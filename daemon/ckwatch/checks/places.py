@@ -5,10 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ckwatch.checks.clang_output import ClangMessage, ClangPosition, ClangRange, position_in
 from ckwatch.model.diagnostics import Related
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.source_map import Origin, SiteKind, SourceMap
 from ckwatch.model.text import Position, Span
 

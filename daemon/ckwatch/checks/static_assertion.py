@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ckwatch.checks import cpp_expression
 from ckwatch.checks.clang_output import ClangMessage, ClangRange, code_point_column
 from ckwatch.checks.places import ReadLine
+from ckwatch.model.lazy_dataclass import dataclass
 
 FAILED = re.compile(
     r"static (?:assertion|_assert) failed(?: due to requirement '(?P<requirement>.*?)'(?=: |$))?(?:: (?P<why>.*))?$"

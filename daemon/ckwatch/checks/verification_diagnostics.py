@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.text import Position, Span
 from ckwatch.model.verification import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ckwatch.cli.mistakes import explained
@@ -13,6 +13,7 @@ from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asking
 from ckwatch.cli.styled_text import cell_width
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.wire import figures_text
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from ckwatch.cli.signals import TerminatedError, raising
 from ckwatch.client.blocking_exchange import BlockingExchange
 from ckwatch.client.http_state import target_of
 from ckwatch.model.errors import LOST_ERRORS, ProtocolError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.wire import decoding
 from ckwatch.wire.endpoint import endpoint_of, prepare_folder
 from ckwatch.workspace.discovery import find_workspace, working_folder

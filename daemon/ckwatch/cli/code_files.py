@@ -6,7 +6,7 @@ import argparse
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import translate
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.amounts import count, size
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.isa import IsaView
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.wire.analysis import Isa
 from ckwatch.workspace.loading import load_workspace
 

@@ -6,7 +6,6 @@ import argparse
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import Kernel, Shape
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.prediction.predict import PredictionTarget, predict, target_of
 from ckwatch.tuning.dispatcher import Dispatcher, cpp_text, dispatcher, python_text
 from ckwatch.tuning.winners import write_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
@@ -18,6 +18,7 @@ from ckwatch.cli.session import asking, one_unit
 from ckwatch.compile.timetrace.summary import BACK_END, FRONT_END, TemplateCost
 from ckwatch.model.amounts import clock, duration
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.wire.state import OutcomeName, Phase
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, DiagnosedError, ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.version import __version__
 from ckwatch.system.processes import ProcessHandle
 from ckwatch.system.python_process import module_command

@@ -5,7 +5,6 @@ A command prints the values that it has, by `Output.answer` and `Output.event`, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -29,6 +28,7 @@ from ckwatch.model.figures import Figures
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.judgements import Judgement
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.self_test import AssumptionTrial
 from ckwatch.model.text import Span
 from ckwatch.model.timings import Timing

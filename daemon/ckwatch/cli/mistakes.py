@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ckwatch.cli.output import Output
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.errors import DiagnosedError, UnknownUnitError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.unit_patterns import may_name
 from ckwatch.workspace.discovery import FILE_NAME
 

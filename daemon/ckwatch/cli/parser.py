@@ -13,7 +13,7 @@ import re
 import shlex
 import sys
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,6 +22,7 @@ from ckwatch.cli.ci.formats import FORMATS
 from ckwatch.cli.completion import names
 from ckwatch.cli.reports import FORMATS as OTHER_PROGRAMS
 from ckwatch.model.emulated_archs import EMULATED_ARCHS
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import DEVICE
 from ckwatch.model.verification import INSTRUCTION_LIMIT
 from ckwatch.model.version import __version__

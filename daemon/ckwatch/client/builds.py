@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.parameter_values import ParameterValue
 
 if TYPE_CHECKING:  # the wire types load pydantic

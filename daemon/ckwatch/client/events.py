@@ -8,7 +8,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from sys import intern
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, cast
@@ -20,6 +19,7 @@ from ckwatch.client.connection import Connection, parsed
 from ckwatch.client.http import Exchange
 from ckwatch.client.overlays import STEADY_S, ClientStateSync, pauses
 from ckwatch.model.errors import LOST_ERRORS, ProtocolError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.topics import HEARTBEAT, RESET, Topic
 from ckwatch.questions.endpoint import Request
 

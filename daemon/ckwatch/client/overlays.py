@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Literal
 
@@ -21,6 +20,7 @@ from anyio.abc import TaskGroup
 from ckwatch.client.connection import Connection
 from ckwatch.client.http import Exchange
 from ckwatch.model.errors import LOST_ERRORS, CkwatchError, DaemonGoneError, ProtocolError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.questions.endpoint import Request
 
 if TYPE_CHECKING:

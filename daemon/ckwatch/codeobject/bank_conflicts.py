@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from inspect import signature
 
 from ckwatch.codeobject.control_flow import ControlFlow
 from ckwatch.codeobject.disassembly import Instruction, InstructionKind, traits
 from ckwatch.codeobject.lds_banks import WORD_BYTES, Evidence, bank_rule, words_of
+from ckwatch.model.lazy_dataclass import dataclass
 
 _BITS = 0xFFFFFFFF
 _DEPTH = 300

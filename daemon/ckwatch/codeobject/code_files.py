@@ -18,7 +18,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from ckwatch.codeobject.code_paths import MOST_FILES, SUFFIXES, TRITON_TEXTS, co
 from ckwatch.codeobject.metadata import ArgumentMetadata, CodeObjectMetadata, read_metadata
 from ckwatch.compile import elf
 from ckwatch.compile.offload_bundles import find_device_code, what_it_is, why_not_unpacked
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import BINARY_LIMIT_BYTES, TEXT_LIMIT_BYTES, is_file, is_folder, read_file
 
 _MOST_NOTES = 50

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from ckwatch.codeobject.disassembly import Instruction
+from ckwatch.model.lazy_dataclass import dataclass
 
 _ENDS = ("s_endpgm", "s_branch", "s_setpc", "s_rfe", "s_trap")
 _PADDING = "s_nop"

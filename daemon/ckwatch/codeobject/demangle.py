@@ -11,8 +11,9 @@ argument types of a CK kernel repeat all its template arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 HOLE = "\0"
 

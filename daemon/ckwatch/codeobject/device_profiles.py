@@ -21,7 +21,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ckwatch.codeobject import ncu_pages
@@ -36,6 +36,7 @@ from ckwatch.model.device_profiles import (
     NoProfileError,
     ProfiledPlace,
 )
+from ckwatch.model.lazy_dataclass import dataclass
 
 _COMMENT = re.compile(r"(?P<path>.+?):(?P<line>\d+)(?::\d+)?$")
 _REASON = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_"

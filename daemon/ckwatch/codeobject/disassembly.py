@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 _HEADER = re.compile(r"^([0-9a-fA-F]{8,16}) <(.+)>:$")
 _COMMENT = re.compile(r"([0-9A-Fa-f]+):((?: [0-9A-Fa-f]{8}\b)*)")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ckwatch.checks.device_code.declarations import KernelDeclaration, kernel_declarations
 from ckwatch.checks.device_code.launch_sizes import LaunchSize, Range, size_of_launches
@@ -14,6 +13,7 @@ from ckwatch.codeobject.limit_hints import SourceEdit
 from ckwatch.codeobject.report import KernelReport
 from ckwatch.codeobject.source_lines import plain_name
 from ckwatch.model.diagnostics import Fix
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.source_map import SiteKind
 from ckwatch.model.text import LineIndex, Span
 

@@ -18,9 +18,10 @@ Sources:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, unique
 from functools import cache
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 WORD_BYTES = 4
 _WAVE_LANES = 64

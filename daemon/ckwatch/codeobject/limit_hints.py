@@ -8,13 +8,14 @@ be launched with 1,024 threads spills long before one of 256 does. Which change 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ckwatch.checks.device_code.declarations import KernelDeclaration
 from ckwatch.codeobject.occupancy import limits_of, occupancy_of, step_of
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources, OccupancyLimit
 from ckwatch.codeobject.report_diff import compare_kernels
 from ckwatch.model.amounts import count
+from ckwatch.model.lazy_dataclass import dataclass
 
 BOUND = "__launch_bounds__"
 

@@ -9,7 +9,6 @@ lines belongs to either: a source line is where an instruction came from, not wh
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ckwatch.checks.places import RenderedFile, SourcePlace
 from ckwatch.codeobject.control_flow import ControlFlow, control_flow_of
@@ -18,6 +17,7 @@ from ckwatch.codeobject.main_loop import mix_of
 from ckwatch.codeobject.mnemonics import explain
 from ckwatch.codeobject.report import MainLoop
 from ckwatch.codeobject.source_lines import CallChain, place_in_template, significant_calls
+from ckwatch.model.lazy_dataclass import dataclass
 
 _PADDING = ("s_nop", "s_code_end")
 _ENDS = ("s_endpgm", "s_branch", "s_setpc")

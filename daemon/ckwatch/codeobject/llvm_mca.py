@@ -15,10 +15,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ckwatch.codeobject.disassembly import Instruction, InstructionKind, traits
+from ckwatch.model.lazy_dataclass import dataclass
 
 ROUNDS = 2
 """One would do for the loops of the GEMM example: the second body takes as many cycles as the eighth."""

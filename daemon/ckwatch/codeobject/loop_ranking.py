@@ -9,10 +9,11 @@ memory takes. Kernels of different archs, and loops of the two kinds, are not co
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from ckwatch.codeobject.report import KernelReport
+from ckwatch.model.lazy_dataclass import dataclass
 
 NOT_RANKED = (
     "memory: bandwidth, caches and their latency; LDS bank conflicts",

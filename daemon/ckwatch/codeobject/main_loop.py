@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from ckwatch.codeobject.bank_conflicts import bank_conflicts
@@ -23,6 +22,7 @@ from ckwatch.codeobject.control_flow import ControlFlow, NaturalLoop, control_fl
 from ckwatch.codeobject.disassembly import DisassembledFunction, Instruction, InstructionKind, traits
 from ckwatch.codeobject.report import MainLoop
 from ckwatch.model.amounts import count
+from ckwatch.model.lazy_dataclass import dataclass
 
 _OLD_FORM = re.compile(r"(vmcnt|lgkmcnt|vscnt)\((\d+)\)")
 _NEW_FORM = re.compile(r"s_wait_(load|store|ds|km|sample|bvh)cnt(?:_(ds)cnt)? (0x[0-9a-f]+|0|[1-9]\d*)")

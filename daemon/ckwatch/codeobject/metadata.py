@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgpack
@@ -19,6 +18,7 @@ from ckwatch.codeobject.kernel_names import printable, readable_names
 from ckwatch.codeobject.occupancy import limits_of
 from ckwatch.codeobject.report import KernelResources
 from ckwatch.compile import elf
+from ckwatch.model.lazy_dataclass import dataclass
 
 NT_AMDGPU_METADATA = 32
 """The note of code object versions 3 and later."""

@@ -18,10 +18,11 @@ kernels.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from ckwatch.codeobject.report import KernelResources, Occupancy, OccupancyLimit
+from ckwatch.model.lazy_dataclass import dataclass
 
 KIB = 1024
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.profiles import KernelProfile, LineChange, ProfiledLine, ProfileFigures
 
 LEAST_ISSUES = 0.05

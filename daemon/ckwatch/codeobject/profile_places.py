@@ -10,10 +10,11 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ckwatch.checks.places import RenderedFile
 from ckwatch.model.device_profiles import DeviceProfile, ProfiledPlace
+from ckwatch.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, Occupancy, OccupancyLimit, main_kernel
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Span
 
 FigureValue = float | str | None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from ckwatch.checks.device_code.private_arrays import (
     UNROLL,
@@ -24,6 +23,7 @@ from ckwatch.codeobject.limit_hints import SourceEdit
 from ckwatch.codeobject.report import KernelResources
 from ckwatch.codeobject.source_lines import CallChain
 from ckwatch.headers.masked_text import masked
+from ckwatch.model.lazy_dataclass import dataclass
 
 _BY_LANE = re.compile(r"scratch_load_\w+ [^,]+, v|scratch_store_\w+ v")
 _DESCRIPTOR = "s[0:3]"

@@ -17,13 +17,14 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from ckwatch.checks.clang_output import ClangPosition
 from ckwatch.checks.places import RenderedFile, SourcePlace, extent
 from ckwatch.codeobject.disassembly import DisassembledFunction
+from ckwatch.model.lazy_dataclass import dataclass
 
 _SYMBOLIZER_ARGUMENTS = ("--inlines", "--output-style=JSON", "--demangle", "--no-debuginfod")
 _ADDRESSES_PER_CALL = 500

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from ckwatch.compile.driver_plan import CompilePlan
 from ckwatch.compile.precompiled_headers import HeaderSpec, family_of
 from ckwatch.compile.request import CompileRequest
 from ckwatch.model.errors import CkwatchError, plain_errors
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import Language
 
 if TYPE_CHECKING:

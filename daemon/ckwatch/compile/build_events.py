@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ckwatch.compile.request import BuildOutcome, CompileOutcome, CompileRequest
 from ckwatch.compile.store.content_hashes import ContentSnapshot
+from ckwatch.model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:  # loaded when something must be compiled
     from ckwatch.compile.driver_plan import PassSide

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -38,6 +38,7 @@ from ckwatch.compile.store.turns import Turns
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.compile.work_folder import remove_work_folder
 from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.system.file_locks import try_lock, unlock

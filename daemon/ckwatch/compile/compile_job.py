@@ -7,7 +7,7 @@ import hashlib
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest
 from ckwatch.compile.store.content_hashes import steady_ns
 from ckwatch.compile.store.entries import CompilerCommand
 from ckwatch.compile.work_folder import environment_of
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.render.tokens import DEVICE_MACRO, device_text, token_key
 from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult
 from ckwatch.system.processes import signal_name

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 
 class PassSide(StrEnum):

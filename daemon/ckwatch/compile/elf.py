@@ -6,10 +6,10 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import BINARY_LIMIT_BYTES, read_file
 
 FATBIN_SECTION = ".hip_fatbin"

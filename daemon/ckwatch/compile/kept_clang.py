@@ -18,7 +18,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from pathlib import Path
 from typing import Protocol
@@ -37,6 +37,7 @@ from ckwatch.compile.store.header_sets import HeaderObserver, HeaderSet, PathRoo
 from ckwatch.compile.toolchain.clang_headers import find_clang_headers
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.work_folder import TEMPORARY, environment_of, remove_work_folder
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.async_processes import AsyncProcess, Launcher, lower_priority, start_process
 from ckwatch.system.memory import available_bytes
 from ckwatch.system.processes import PIPE, ProcessStartError, signal_group

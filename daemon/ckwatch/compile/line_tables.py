@@ -8,7 +8,6 @@ what a changed source would give.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from ckwatch.compile.single_call import DEPENDENCIES, compiler_call
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.work_folder import HEADER_LIST, prepare
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.async_processes import run_process
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import os
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerTool
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import CompilerCommand, LostArtifactError, StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.render.tokens import redefines_device_macro
 from ckwatch.system.async_processes import ExitReason, ProcessResult
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
@@ -14,6 +13,7 @@ from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from ckwatch.compile.work_folder import remove_work_folder
+from ckwatch.model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ckwatch.compile.staged_build import PendingHostPass, StagedCompiler

@@ -31,7 +31,6 @@ import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -49,6 +48,7 @@ from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
 from ckwatch.compile.store.entries import StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, HeaderSet, PathRoots
 from ckwatch.compile.work_folder import environment_of, remove_work_folder
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.async_processes import ExitReason, Launcher
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.file_locks import try_lock, unlock

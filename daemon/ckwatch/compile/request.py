@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
 from ckwatch.compile.store.entries import Artifact, ArtifactRecord, CompilerCommand, ProductKind, wall_s
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import Language
 
 USUAL_PRODUCTS = frozenset(

@@ -8,7 +8,7 @@ code, and the section is added when the device pass has ended.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -57,6 +57,7 @@ from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.work_folder import environment_of, prepare, remove_work_folder
 from ckwatch.model.errors import plain_errors
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import Launcher
 

@@ -8,13 +8,13 @@ effects are done at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 
 from ckwatch.bench.job import Race
 from ckwatch.core.events import AnalysisDepth, CompileFacts, OtherToolchain, ViewOverrides, Work
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.topics import Topic
 from ckwatch.model.verification import Verification
 

@@ -7,7 +7,7 @@ event, `…Finished`, or in `WorkAborted` when it was stopped or failed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.figures import Figures
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Kernel, Outcome, Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.timings import Timing
 from ckwatch.model.verification import Verification

@@ -7,9 +7,10 @@ thousand headers share one set.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.core.events import HeaderFacts, UnitKey
+from ckwatch.model.lazy_dataclass import dataclass
 
 _SetKey = tuple[str, str]
 """Another toolchain (empty: the workspace's own), as sets of equal names lie elsewhere for it; and the set's name."""
@@ -18,6 +19,8 @@ _SetKey = tuple[str, str]
 @dataclass(slots=True)
 class _HeaderSet:
     facts: HeaderFacts
+    alone: tuple[_SetKey, ...]
+    """The sets of a unit that has no other: one object for all such units."""
     units: dict[UnitKey, None] = field(default_factory=dict)
 
 
@@ -39,8 +42,8 @@ class DependencyGraph:
         """Path → its readers, each with the SHA-256 that it read, None for no file."""
         self._reads: dict[UnitKey, tuple[Mapping[str, str], frozenset[str]]] = {}
         self._header_sets: dict[_SetKey, _HeaderSet] = {}
-        self._header_of: dict[UnitKey, dict[str, _SetKey]] = {}
-        """By toolchain."""
+        self._header_of: dict[UnitKey, tuple[_SetKey, ...]] = {}
+        """At most one set for each toolchain."""
         self._sets_with: dict[str, dict[_SetKey, None]] = {}
         self._known: dict[str, str | None] = {}
         self._disputed: set[str] = set()
@@ -65,24 +68,28 @@ class DependencyGraph:
     def set_headers(self, key: UnitKey, headers: HeaderFacts | None, toolchain: str = "") -> None:
         """Note which headers the unit's last compile read; with another toolchain, all files that it depends on."""
         name = None if headers is None else (toolchain, headers.name)
-        sets = self._header_of.setdefault(key, {})
-        old = sets.get(toolchain)
-        if name != old and old is not None:
-            del sets[toolchain]
-            self._leave_set(key, old)
-        if not sets and name is None:
-            del self._header_of[key]
-        if headers is None or name is None or name == old:
+        old = self._header_set_of(key, toolchain)
+        if name == old:
             return
-        sets[toolchain] = name
+        others = tuple(one for one in self._header_of.pop(key, ()) if one != old)
+        if others:
+            self._header_of[key] = others
+        if old is not None:
+            self._leave_set(key, old)
+        if headers is None or name is None:
+            return
         known = self._header_sets.get(name)
         if known is None:
-            known = self._header_sets[name] = _HeaderSet(headers)
+            known = self._header_sets[name] = _HeaderSet(headers, (name,))
             self.version += 1
             for path in (*headers.present, *headers.absent):
                 self._sets_with.setdefault(path, {})[name] = None
                 self._learn(path, headers.present.get(path))
         known.units[key] = None
+        self._header_of[key] = (*others, name) if others else known.alone
+
+    def _header_set_of(self, key: UnitKey, toolchain: str) -> _SetKey | None:
+        return next((one for one in self._header_of.get(key, ()) if one[0] == toolchain), None)
 
     def mark_unverified(self, key: UnitKey) -> None:
         """The unit may have read other contents than noted: until its next render every change of its files counts."""
@@ -92,7 +99,7 @@ class DependencyGraph:
         """Forget the unit."""
         reads, missed = self._reads.pop(key, ({}, frozenset()))
         self._leave(key, {*reads, *missed})
-        for toolchain in tuple(self._header_of.get(key, ())):
+        for toolchain, _ in self._header_of.get(key, ()):
             self.set_headers(key, None, toolchain)
         self._unverified.discard(key)
 
@@ -165,7 +172,7 @@ class DependencyGraph:
 
     def header_count(self, key: UnitKey) -> int:
         """How many headers the unit's last compile read."""
-        name = self._header_of.get(key, {}).get("")
+        name = self._header_set_of(key, "")
         return 0 if name is None else len(self._header_sets[name].facts.present)
 
     def known_digests(self) -> tuple[dict[str, str | None], frozenset[str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.core import events
 from ckwatch.core.effects import Cancel, Effect
@@ -17,6 +17,7 @@ from ckwatch.core.unit_state import UnitState
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.unit_patterns import select_units
 
 Priority = tuple[int, int, int]

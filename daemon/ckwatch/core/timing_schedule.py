@@ -9,7 +9,7 @@ and makes room for one that is wanted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ckwatch.core import events
 from ckwatch.core.demand import EDITED, IN_FOCUS, REQUESTED, is_in_focus
@@ -21,6 +21,7 @@ from ckwatch.core.unit_state import TimingRequest, UnitState
 from ckwatch.model.devices import devices_for, preferred
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Outcome, Shape
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import DEVICE_KINDS, Language, language_of
 
 DISTURBING_WORK = (

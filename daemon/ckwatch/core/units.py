@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from sys import intern
 
 from ckwatch.core import advice_schedule, analysis_schedule, toolchain_schedule, verification_schedule
 from ckwatch.core.demand import auto_build_of, is_wanted, priority
@@ -266,7 +267,7 @@ def recalled(state: State, out: Effects, unit: UnitState, found: RecalledUnit, a
     _stop_compiler(state, out, unit)
     state.render_queue.remove(unit.key)
     state.unrecalled.pop(unit.key.unit, None)
-    accept_result(state, out, unit, found.result, Cause(f"found in the store: {found.result.outcome}", at, unit.cause))
+    accept_result(state, out, unit, found.result, _found(found.result, at, unit))
     if in_history:
         state.unrecorded.pop(unit.key.unit, None)
 
@@ -279,10 +280,14 @@ def queue_look_up(state: State, out: Effects, unit: UnitState) -> None:
     publish(out, unit)
 
 
+def _found(facts: CompileFacts, at: float, unit: UnitState) -> Cause:
+    return Cause(intern(f"found in the store: {facts.outcome}"), at, unit.cause)
+
+
 def looked_up(state: State, out: Effects, unit: UnitState, facts: CompileFacts | None, at: float) -> None:
     """A look-up has ended: the store has the result, or not (None)."""
     if facts is not None:
-        accept_result(state, out, unit, facts, Cause(f"found in the store: {facts.outcome}", at, unit.cause))
+        accept_result(state, out, unit, facts, _found(facts, at, unit))
     elif is_wanted(state, unit):
         _queue_compile(state, out, unit)
     else:

@@ -15,7 +15,7 @@ import os
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from anyio import CancelScope, to_thread
 
 from ckwatch.cpp.places import range_from
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Range
 from ckwatch.model.version import __version__
 from ckwatch.system.async_processes import AsyncProcess, start_process

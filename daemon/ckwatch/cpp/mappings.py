@@ -12,7 +12,7 @@ import enum
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import SequenceMatcher
 from io import StringIO
 from itertools import accumulate, pairwise
@@ -20,6 +20,7 @@ from pathlib import PurePath
 from textwrap import shorten
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.source_map import Segment, SiteKind, SourceMap
 from ckwatch.model.text import LineIndex, Position, Range, Span, advance, common_prefix
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 from urllib.parse import quote, unquote, urlsplit
 
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError, RenderedSource, SourcePiece
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Position, Range, Span
 from ckwatch.wire.cpp import RENDERED
 

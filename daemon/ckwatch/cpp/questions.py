@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from anyio import to_thread
@@ -15,6 +15,7 @@ from ckwatch.cpp.mappings import Forwarding, NotForwardedError
 from ckwatch.cpp.places import MEMORY_FOLDER, Location, Places, range_from, range_to_lsp, to_lsp
 from ckwatch.cpp.supervisor import ClangdSupervisor
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import LineIndex, Position, Range
 from ckwatch.wire.cpp import CppQuestion, CppRequest, Place
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.cpp.clangd import Clangd, ClangdEndedError, MemoryText, OvertakenError
 from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.processes import resident_bytes
 from ckwatch.workspace.settings import Settings
 

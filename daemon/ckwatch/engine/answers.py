@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,7 @@ from ckwatch.engine.queries.unit import UnitQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.queries.upgrade import UpgradeQuery
 from ckwatch.engine.queries.verifications import FollowedVerifications
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.questions import clients, timings, units, workspace
 from ckwatch.questions.table import Answers, answers
 from ckwatch.wire.analysis import Analysis, Isa
@@ -89,7 +89,7 @@ class Daemon:
             Workspace.template.answered_by(self.language.template),
             Workspace.readers.answered_by(self.language.readers),
             Workspace.values.answered_by(self.language.values),
-            Units.units.answered_by(self.snapshots.units),
+            Units.units.answered_by(self.snapshots.units),  # type: ignore[arg-type]  # the server iterates over them
             Units.unit.answered_by(self.units.unit),
             Units.plan.answered_by(self.units.plan),
             Units.rendered.answered_by(self.units.rendered),

@@ -166,7 +166,7 @@ async def open_engine(
                 tasks.start_soon(loop.run, parts.handlers)
                 tasks.start_soon(collect_when_idle, lambda: state.busy)
                 tasks.start_soon(_clean_store, loop, parts.compiles, tools)
-                tasks.start_soon(_rest, loop, tools, parts.sent, parts.renders.text_cache)
+                tasks.start_soon(_rest, loop, tools, daemon.snapshots, parts.renders.text_cache)
                 tasks.start_soon(parts.background_pch.run)
                 tasks.start_soon(parts.measure.end_idle_races)
                 tasks.start_soon(parts.cpp.run)
@@ -339,7 +339,7 @@ async def _clean_store(loop: EngineLoop, compiles: CompileHandler, tools: BuildT
             await tools.collect_garbage()
 
 
-async def _rest(loop: EngineLoop, tools: BuildTools, sent: SentUnitCache, texts: TextCache) -> None:
+async def _rest(loop: EngineLoop, tools: BuildTools, snapshots: SnapshotQueries, texts: TextCache) -> None:
     """Keep little in memory while nothing happens."""
     was_busy = True
     while True:
@@ -347,7 +347,7 @@ async def _rest(loop: EngineLoop, tools: BuildTools, sent: SentUnitCache, texts:
         is_busy = loop.state.busy
         if was_busy and not is_busy:
             await tools.rest()
-            sent.clear()
+            snapshots.rest()
             texts.rest()
             await to_thread.run_sync(return_free_pages)
         was_busy = is_busy

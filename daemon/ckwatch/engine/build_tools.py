@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from ckwatch.core.events import HeaderFacts
 from ckwatch.engine.render_pool import RenderPool
 from ckwatch.model.compiler_flags import flag_groups, folder_of
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.render.cache import prune
 from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.workspace.loading import Workspace

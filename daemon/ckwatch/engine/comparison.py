@@ -7,7 +7,6 @@ of the same product, which the comparison then names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ckwatch.bench.history.timings import TimingRecord, Timings
 from ckwatch.bench.report import BenchmarkReport, ContestantResult
@@ -16,6 +15,7 @@ from ckwatch.bench.stats.noise_floor import step_us
 from ckwatch.bench.stats.summary import median
 from ckwatch.engine.timings_to_wire import record_to_wire, summarize_samples
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.timings import Comparison
 from ckwatch.wire.benchmarks import Compared

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -25,6 +25,7 @@ from ckwatch.engine.shape_predictions import shape_predictions
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Outcome, Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.wire.analysis import ShapePrediction
 from ckwatch.wire.unit_changes import CountedWork, UnitOutcome
 

@@ -12,7 +12,7 @@ import pickle
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
@@ -31,6 +31,7 @@ from ckwatch.engine.render_request import (
 )
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Kernel, Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.render.outcome import LENGTH_BYTES, Lookups, RenderLimits, RenderOutcome
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, signal_name

@@ -6,11 +6,11 @@ What many requests have in common (the kernel, who may write the workspace) is s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from ckwatch.model.kernels import Instance, Kernel, ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.render.outcome import RenderLimits, RenderOutcome
 from ckwatch.workspace.writers import Writers
 

@@ -6,7 +6,6 @@ import logging
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -22,6 +21,7 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.watch import Batch, Watcher
 from ckwatch.model.amounts import count
 from ckwatch.model.delays import COMPILER_LOOK, WATCH_UPDATE
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.workspace.discovery import FILE_NAME
 from ckwatch.workspace.kernel_globs import compile_glob, is_skipped
 from ckwatch.workspace.loading import Workspace

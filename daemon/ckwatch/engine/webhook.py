@@ -11,11 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from http.client import HTTPException, RemoteDisconnected, responses
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import anyio
 from anyio import to_thread
@@ -37,13 +34,6 @@ MOST_ALERTS = 20
 
 TOPICS_AT_ONCE = 1000
 
-_REASONS: Mapping[type[BaseException], str] = {
-    TimeoutError: f"no answer within {TIMEOUT_S:.0f} s",
-    RemoteDisconnected: "the connection was closed without an answer",
-    HTTPException: "the answer is not HTTP",
-}
-"""Words for errors that have none of their own, or some that hold the address."""
-
 
 class WebhookError(Exception):
     """The post failed; `again`: another try may succeed."""
@@ -51,11 +41,6 @@ class WebhookError(Exception):
     def __init__(self, why: str, *, again: bool) -> None:
         super().__init__(why)
         self.again = again
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """Follow none: the address is to be that of the service itself."""
 
 
 def message(workspace: str, found: Sequence[Alert]) -> dict[str, Any]:
@@ -71,11 +56,24 @@ def message(workspace: str, found: Sequence[Alert]) -> dict[str, Any]:
 
 def post(address: str, content: Mapping[str, Any]) -> None:
     """Post JSON. Blocks; raises WebhookError, whose text does not hold the address."""
+    from http.client import HTTPException, RemoteDisconnected, responses
+    from urllib.error import HTTPError
+    from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+    class NoRedirects(HTTPRedirectHandler):
+        def redirect_request(self, *_: Any) -> None:
+            """Follow none: the address is to be that of the service itself."""
+
+    reasons = {  # for errors that have no words of their own, or some that hold the address
+        TimeoutError: f"no answer within {TIMEOUT_S:.0f} s",
+        RemoteDisconnected: "the connection was closed without an answer",
+        HTTPException: "the answer is not HTTP",
+    }
     require_address(address)
     headers = {"Content-Type": "application/json", "User-Agent": "ckwatch"}
     try:
         request = Request(address, json.dumps(content).encode(), headers)  # noqa: S310  # see above
-        with build_opener(_NoRedirects).open(request, timeout=TIMEOUT_S):
+        with build_opener(NoRedirects).open(request, timeout=TIMEOUT_S):
             return
     except HTTPError as error:
         with error:
@@ -84,7 +82,7 @@ def post(address: str, content: Mapping[str, Any]) -> None:
             raise WebhookError(f"HTTP {error.code}{phrase}", again=again) from None
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        words = (words for kind, words in _REASONS.items() if isinstance(reason, kind))
+        words = (words for kind, words in reasons.items() if isinstance(reason, kind))
         why = getattr(reason, "strerror", None) or next(words, type(reason).__name__)
         raise WebhookError(why, again=True) from None
 

@@ -11,7 +11,7 @@ import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +34,7 @@ from ckwatch.model.compiler_flags import flag_groups, folder_of
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.kernels import Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.verification import Verification, VerificationDepth
 from ckwatch.render.outcome import Rendered, RenderOutcome
 from ckwatch.render.tokens import token_key

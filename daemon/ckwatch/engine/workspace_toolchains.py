@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
@@ -10,6 +10,7 @@ from ckwatch.core.events import OtherToolchain, ToolchainPolicy
 from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Span
 from ckwatch.workspace.loading import Workspace
 

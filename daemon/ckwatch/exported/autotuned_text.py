@@ -5,12 +5,13 @@ from __future__ import annotations
 import textwrap
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ckwatch.exported import module_text
 from ckwatch.exported.description import ExportedUnit, kernel_literal, python_string
 from ckwatch.model.amounts import time_of
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensors import names_in
 
 CHOICE = (

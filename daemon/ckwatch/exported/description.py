@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import is_fnuz, pointer_arguments
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import DEVICE_KINDS, Language
 from ckwatch.model.tensors import DTYPES, LAYOUTS, contiguous_strides, names_in, parse_size
 from ckwatch.workspace.operations.tables import RUNTIME_TYPES

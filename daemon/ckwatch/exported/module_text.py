@@ -9,7 +9,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -24,6 +23,7 @@ from ckwatch.exported.description import (
     python_string,
 )
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensors import names_in
 from ckwatch.model.version import __version__
 from ckwatch.system.durable_files import fitting_name, replace_file

@@ -17,7 +17,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from platformdirs import user_cache_dir
 
 from ckwatch.farm.certificates import default_certificates_folder, require_packages, security_of
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.file_locks import is_locked, try_lock, unlock
 from ckwatch.system.installation import command_for_extra

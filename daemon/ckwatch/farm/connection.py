@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -28,6 +28,7 @@ from ckwatch.compile.store.content_hashes import ContentHashes
 from ckwatch.farm import messages
 from ckwatch.farm.packing import FarmError, PackedCompile, UnfitWorkerError, pack, unpack
 from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from distributed import Client, Future, Security

@@ -13,7 +13,7 @@ import tarfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -26,6 +26,7 @@ from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain
 from ckwatch.compile.toolchain.relocate import relocate
 from ckwatch.farm.messages import toolchain_identity
 from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.file_locks import try_lock, unlock
 from ckwatch.system.user_files import digest_file

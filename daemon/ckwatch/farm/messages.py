@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from ckwatch.compile.request import CompileFault, CompileRequest, CompilerToolchain
 from ckwatch.compile.store.content_hashes import ContentHashes
 from ckwatch.compile.store.entries import CompilerCommand, ProductKind
 from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.version import __version__
 
 PROTOCOL = 3

@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ckwatch.checks.clang_output import parse_clang_log
@@ -31,6 +31,7 @@ from ckwatch.compile.store.header_sets import PathRoots, not_there
 from ckwatch.farm.messages import CompileOptions, FarmCompile, FarmCompiled
 from ckwatch.model.compiler_flags import INCLUDE_FOLDERS, flag_groups, folder_of
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import Language
 from ckwatch.system.user_files import file_statuses, read_file
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from ssl import SSLError
@@ -26,6 +25,8 @@ from distributed.comm.registry import backends
 from distributed.protocol.utils import unpack_frames
 from pydantic import TypeAdapter, ValidationError
 from tornado.iostream import StreamClosedError
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 SCHEME_PREFIX = "ckwatch-"
 """Before the scheme of an address whose messages are read as plain data."""

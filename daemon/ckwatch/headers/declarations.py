@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.headers.masked_text import closing, masked, split_list
+from ckwatch.model.lazy_dataclass import dataclass
 
 _ARCH_MACRO = re.compile(r"\b__(gfx[0-9a-z_]*[0-9a-z])__")
 

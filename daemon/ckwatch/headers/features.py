@@ -8,9 +8,9 @@ code. What has it is what was read: the source tree of October 2024, 1.1.0 as in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from ckwatch.headers.declarations import HeaderText
+from ckwatch.model.lazy_dataclass import dataclass
 
 CK_1_1 = "Composable Kernel 1.1.0 (flash-attn 2.8.3) and later"
 CK_1_2 = "Composable Kernel 1.2.0 of ROCm 7.2 and later"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeVar
 
 from ckwatch.headers.declarations import HeaderText
 from ckwatch.headers.features import FEATURES, FeatureAnswer, answer
 from ckwatch.model.compiler_flags import flag_groups, folder_of
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import file_status, read_file
 
 _KEPT = 256

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Span
 
 INCLUDE_FOLDERS = ("-I", "-isystem", "-iquote", "-idirafter", "--include-path")

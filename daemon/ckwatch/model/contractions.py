@@ -9,10 +9,10 @@ channel). An operation declares it in size expressions (`MatrixAxes`), a problem
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Generic, Literal, TypeVar
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensors import evaluate_size
 
 AxisExpressions = tuple[tuple[str, str], ...]

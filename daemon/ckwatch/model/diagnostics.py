@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.names import in_message
 from ckwatch.model.text import Span
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 KIB = 1024
 MIB = 1024 * KIB

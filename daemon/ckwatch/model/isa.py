@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Span
 
 

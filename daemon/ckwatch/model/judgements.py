@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.lazy_dataclass import dataclass
 
 
 class JudgedAs(StrEnum):

@@ -8,11 +8,12 @@ name that comes first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import gcd
 
 from ckwatch.model.contractions import EpilogueStep, MatrixAxes, MatrixView, evaluated
 from ckwatch.model.kernels import Operation, OutputComparison, ParameterValue, Shape, Tensor, is_integers
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.row_computations import OptionValue, RowComputation
 from ckwatch.model.tensor_values import TensorValues
 from ckwatch.model.tensors import DTYPES, evaluate_size

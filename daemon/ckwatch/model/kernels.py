@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
+from sys import intern
 from typing import TYPE_CHECKING
 
 from ckwatch.model.contractions import Contraction
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.parameter_values import ParameterElement as ParameterElement
 from ckwatch.model.parameter_values import ParameterValue as ParameterValue
 from ckwatch.model.python_references import PythonReference
@@ -237,7 +239,7 @@ class Unit:
     @property
     def id(self) -> str:
         """`KERNEL/INSTANCE@ARCH`, unique in a workspace."""
-        return f"{self.kernel.name}/{self.instance.name}@{self.arch}"
+        return intern(f"{self.kernel.name}/{self.instance.name}@{self.arch}")  # tables of all units have it
 
     @property
     def operation(self) -> Operation:

@@ -9,10 +9,10 @@ Composable Kernel's device operations. Anything else in the brackets is prose.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 
 INT32_MAX = 2**31 - 1
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from enum import StrEnum
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 REFERENCE_LIMIT_S = 30.0
 """After which a call of a reference is ended."""

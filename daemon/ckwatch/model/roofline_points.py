@@ -6,10 +6,10 @@ Each timing has its own bound, and the bounds of several shapes on one device li
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from ckwatch.model.amounts import tflops
+from ckwatch.model.lazy_dataclass import dataclass
 
 ON_THE_ROOF = 0.005
 """Bounds that differ by less than this part are the same."""

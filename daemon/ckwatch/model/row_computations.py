@@ -8,9 +8,10 @@ the last of them fastest. How a row follows from the inputs says a reference by 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.model.contractions import EpilogueStep
+from ckwatch.model.lazy_dataclass import dataclass
 
 OptionValue = int | float | bool | str | tuple[int | str | tuple[int, ...] | tuple[str, ...], ...]
 """An option that is fixed when a kernel is compiled."""

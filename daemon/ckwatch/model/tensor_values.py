@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensors import DTYPES, evaluate_size
 
 

@@ -8,9 +8,9 @@ Workgroups that share a compute unit share its matrix units, so that a higher oc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 
 TILE_PARAMETERS = (
     ("MPerBlock", "NPerBlock", "KPerBlock"),

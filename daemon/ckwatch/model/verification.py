@@ -5,9 +5,9 @@ It never holds a time: an emulated launch takes as long as the machine at hand n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.text import Span
 

@@ -4,11 +4,11 @@ estimate of the registers and the LDS that its kernel will have."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ckwatch.checks.rules import ck_tile_gemm
 from ckwatch.checks.supported_shapes.universal_gemm import PREFETCH_STAGES, PRESHUFFLED_PREFETCH_STAGES
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tiles import Tile, tile_of
 
 WAVE = 64

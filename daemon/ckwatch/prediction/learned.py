@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib.resources import files
 from math import exp, log, log2
@@ -39,6 +39,7 @@ from ckwatch.checks.supported_shapes.universal_gemm import GemmCase, gemm_case
 from ckwatch.model.contractions import Axes, MatrixView
 from ckwatch.model.kernel_problem import ComputedRows, KernelProblem
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.prediction.instances import GemmInstance
 from ckwatch.prediction.times import Bottleneck, GemmSizes, GemmTime
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from ckwatch.checks.rules.candidates import distance
 from ckwatch.codeobject.occupancy import OccupancyStep
 from ckwatch.model.kernels import ParameterValue, is_integers
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.prediction.instances import GemmInstance, instance_of
 
 Parameters = Mapping[str, ParameterValue]

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from itertools import combinations
 from math import exp, log, prod
@@ -35,6 +35,7 @@ from ckwatch.model.contractions import Axes, MatrixView
 from ckwatch.model.gpu_specs import AMD_GPUS, DeviceFacts, GpuSpecs, specs_of
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.roofline import Bound, CacheState, bound
 from ckwatch.model.tensors import DTYPES
 from ckwatch.model.tiles import LaunchGrid, WorkgroupSpread, threads_of, tile_of

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import log
 
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.prediction.predict import Prediction, PredictionTarget, predict
 from ckwatch.prediction.times import Bottleneck
 

@@ -29,10 +29,10 @@ in columns of up to `tiles_together` of the instance along M.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, erfc, inf
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.prediction.instances import GemmInstance
 
 LATENCY_US = 0.65

@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from math import ceil, inf
 
@@ -39,6 +39,7 @@ from ckwatch.codeobject.report import KernelReport
 from ckwatch.model.gpu_specs import AMD_GPUS
 from ckwatch.model.instruction_counts import NOTHING_COUNTED, InstructionCounts, KernelCounts
 from ckwatch.model.instruction_cycles import CycleEstimate, InstructionCycles, WaitCause
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.prediction.cycle_costs import (
     TWO_PASSES,
     CycleCosts,

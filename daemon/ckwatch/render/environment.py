@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from functools import partial, wraps
 from itertools import chain, islice
 from pathlib import Path
@@ -42,6 +41,7 @@ from jinja2.utils import Cycler, Joiner, LRUCache, Namespace, missing
 
 from ckwatch.model.arithmetic import INTEGER_LIMIT_BITS
 from ckwatch.model.kernels import Operation, Tensor
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.source_map import Site, SiteKind
 from ckwatch.render.hook_calls import Hook, KernelNamespace
 from ckwatch.render.hooks import HookError

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from jinja2 import Environment, TemplateSyntaxError
 from jinja2.lexer import Lexer, newline_re
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.parameter_types import declarations
 from ckwatch.model.text import LineIndex, Position, Span
 

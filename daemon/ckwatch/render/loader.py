@@ -10,7 +10,6 @@ import errno
 import hashlib
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from jinja2 import BaseLoader, Environment, TemplateNotFound
 from jinja2.loaders import split_template_path
 
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import span
 from ckwatch.system.user_files import file_status, is_file, read_file
 from ckwatch.workspace.files import Stamp, stamp_of

@@ -9,13 +9,14 @@ Most source maps are never queried. Workers send them, and the cache keeps them,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import msgpack
 
 from ckwatch.headers.searched_headers import SearchedHeaders
 from ckwatch.model.diagnostics import Diagnostic, Severity
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.parameter_types import ParameterDeclaration
 from ckwatch.model.source_map import Site, SourceMap
 from ckwatch.render.mapped_text import MappedText

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from jinja2 import Environment, TemplateSyntaxError
 from jinja2.filters import FILTERS
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import LineIndex, Position
 from ckwatch.render.lexer import LocatedLine, normalise
 from ckwatch.render.values import did_you_mean, near

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -14,6 +14,7 @@ from jinja2.exceptions import SecurityError, TemplateRuntimeError
 
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.kernels import Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Span
 from ckwatch.render.environment import ROUNDS, ModuleTables, RenderLimitError, TemplateEnvironment
 from ckwatch.render.hooks import HookError

@@ -20,10 +20,10 @@ import hashlib
 import json
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import LineIndex, Position
 
 Anchor = tuple[int, int]

@@ -75,6 +75,10 @@ class SerializedStates:
             self._pages.popitem(last=False)
         return made
 
+    def forget_pages(self) -> None:
+        """Nothing has changed for a while."""
+        self._pages.clear()
+
     def line(self, change: Change) -> bytes:
         """A line of the event stream."""
         state = b"null" if change.state is None else self.state(change.state)
@@ -219,6 +223,7 @@ def event_stream(
                     seen, topic = changes[-1].seq, changes[-1].topic
                     await sender.write_each(pieces(changes))
                 else:
+                    serialized.forget_pages()
                     await sender.write(heartbeat(seen))
 
     return Stream(shared, send_all)
@@ -304,13 +309,13 @@ def snapshot_pieces(snapshot: Snapshot, shared: StreamContext) -> Iterator[bytes
     yield (b"" if snapshot.states else separator) + b"}}"
 
 
-def units_pieces(units: Sequence[Unit], shared: StreamContext) -> Iterator[bytes]:
+def units_pieces(units: Iterable[Unit], shared: StreamContext) -> Iterator[bytes]:
     """An array of units."""
     separator = b"["
     for unit in units:
         yield separator + shared.serialized.state(unit)
         separator = b","
-    yield b"]" if units else b"[]"
+    yield b"[]" if separator == b"[" else b"]"
 
 
 @lru_cache(maxsize=1024)

@@ -17,7 +17,6 @@ import signal
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ import anyio
 from anyio import to_thread
 
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system import processes
 from ckwatch.system.time_limits import Overrun, TimeLimits
 

@@ -21,13 +21,12 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.python_process import module_command
 from ckwatch.system.user_files import read_file
 
@@ -56,6 +55,8 @@ class Installation:
 
 def this_installation() -> Installation:
     """The one that runs."""
+    from importlib import metadata  # loads the parts of mail
+
     try:
         found = metadata.distribution(DISTRIBUTION)
         requires, folder = tuple(found.requires or ()), Path(str(found.locate_file("")))

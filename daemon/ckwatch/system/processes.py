@@ -15,11 +15,11 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.time_limits import GroupUsage
 
 DEVNULL, PIPE = subprocess.DEVNULL, subprocess.PIPE

@@ -6,8 +6,9 @@ no processor and would never end: it is stalled after a while. One that is ready
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 BUSY_SHARE = 0.01
 """A process that uses less than this part of a processor is not at work."""

@@ -7,13 +7,14 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from glob import escape
 from typing import TYPE_CHECKING
 
 import anyio
 
 from ckwatch.model.errors import LOST_ERRORS, CkwatchError, plain_errors
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.tuning.client import TRIES
 from ckwatch.tuning.results import EvaluationStatus, KnownResult, ShapeResult
 from ckwatch.tuning.space import Parameters, Point

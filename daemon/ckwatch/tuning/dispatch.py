@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 NODES_AT_MOST = 200_000
 """Nodes of the search for a smallest set; some seconds at most."""

@@ -13,12 +13,12 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.tuning.dispatch import dispatch_set
 
 Times = Mapping[str, Mapping[str, float]]

@@ -11,11 +11,12 @@ import math
 import random
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Shape
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.tuning.results import (
     TIMED,
     EvaluatedPoint,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from statistics import NormalDist
 
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.tuning.space import SpaceCoverage
 
 INTERVAL_ERRORS = 2 * NormalDist().inv_cdf(0.975)

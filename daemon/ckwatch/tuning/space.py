@@ -13,11 +13,11 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.workspace.parameters import Condition, Derivation, identity
 from ckwatch.workspace.product import ConditionFailedError, Product, TooManyCombinationsError
 from ckwatch.workspace.product import Point as Point

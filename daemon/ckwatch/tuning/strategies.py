@@ -12,10 +12,11 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.tuning.space import Point, Space
 from ckwatch.tuning.surrogate import Features, Floats, GaussianProcess, expected_improvement
 

@@ -9,7 +9,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import ckwatch_templates
@@ -21,6 +21,7 @@ from ckwatch.checks.supported_shapes import unsupported_reason
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Instance, Kernel, Shape, Unit, value_in_name
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.parameter_types import ParameterType
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.unit_patterns import unknown_kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from anyio import to_thread
@@ -20,6 +20,7 @@ from ckwatch.codeobject.tools.llvm_tools import LlvmTools
 from ckwatch.model import amounts
 from ckwatch.model.kernel_launches import ArgumentKind, LaunchArgument, ModuleLaunch
 from ckwatch.model.kernels import Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensors import evaluate_size, is_atom, names_in, parse_size
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import Verification

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import combinations
 from math import lcm
 
 from ckwatch.model.kernels import Operation, ParameterValue, SizeLimits
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensor_values import ContentKind
 from ckwatch.model.tensors import DTYPES, INT32_MAX, evaluate_size, is_atom, names_in, parse_size
 from ckwatch.workspace.shapes import beyond_limits, elements_spanned, overlapping_stride, values_misfit

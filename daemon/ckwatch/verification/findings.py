@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.verification import EmulatedFinding, FindingKind
 
 NEAR_BYTES = 1 << 24

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean
 
 from ckwatch.checks.verification_diagnostics import diagnostics_once
@@ -18,6 +18,7 @@ from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.judgements import JudgedAs, Judgement, SpeedBasis, SpeedRow
 from ckwatch.model.kernels import Operation, Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Span
 from ckwatch.model.trials import LEFT_TO_THE_REFERENCE, Trial
 from ckwatch.model.verification import (

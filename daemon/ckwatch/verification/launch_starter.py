@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ckwatch.codeobject.code_files import SCRATCH, CodeFile, CodeObject
 from ckwatch.codeobject.demangle import NameNodeKind, NamePool, demangle, full_name
@@ -17,6 +16,7 @@ from ckwatch.codeobject.metadata import ArgumentMetadata
 from ckwatch.codeobject.report import KernelResources
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import is_fnuz
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.verification.code_launches import (
     POINTER,
     SCALAR_BYTES,

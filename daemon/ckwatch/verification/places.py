@@ -10,12 +10,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ckwatch.checks.clang_output import ClangPosition
 from ckwatch.checks.places import ReadLine, RenderedFile, extent
 from ckwatch.codeobject.source_lines import CallChain, SourceFrame, place_in_template, significant_calls
 from ckwatch.model.kernels import Kernel
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Position, Span
 from ckwatch.model.verification import EmulatedFinding, Verification
 

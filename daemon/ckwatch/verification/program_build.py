@@ -9,7 +9,6 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -19,6 +18,7 @@ from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS, ClangMessage, pa
 from ckwatch.compile.flags import LINE_TABLES, known_flags
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.async_processes import Launcher, ProcessResult, run_process
 from ckwatch.system.user_files import BINARY_LIMIT_BYTES, read_file
 from ckwatch.verification.kept_folders import take, use

@@ -9,9 +9,10 @@ accessed does not move an address. The step and the place of index 0 say which a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ckwatch.model.kernel_problem import KernelProblem, TensorView
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensor_values import INTEGER_LIMITS, ContentKind, TensorValues
 from ckwatch.model.tensors import DTYPES
 from ckwatch.model.verification import EmulatedFinding, FindingKind

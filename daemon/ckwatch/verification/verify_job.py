@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +46,7 @@ from ckwatch.bench.runtimes.hip_api import explained_status
 from ckwatch.bench.worker_protocol import LaunchCounted, TrialVerified, VerificationDone
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import Buffer, KernelProblem, is_fnuz
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.python_references import ReferenceMistake
 from ckwatch.model.tensor_values import ContentKind
 from ckwatch.model.tensors import DTYPES

@@ -6,11 +6,12 @@ Only what changed is an alert: what already was so when one began to look is non
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from ckwatch.model.amounts import change
 from ckwatch.model.kernels import Outcome
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.verification import VerificationOutcome
 
 if TYPE_CHECKING:

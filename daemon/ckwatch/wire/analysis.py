@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ckwatch.codeobject.report import CodeObjectReport as CodeObjectReport
@@ -10,6 +9,7 @@ from ckwatch.codeobject.report import main_kernel
 from ckwatch.codeobject.report_diff import FigureChange, all_figures
 from ckwatch.model.device_profiles import DeviceProfile, LineWeight, MeasuredKernel
 from ckwatch.model.isa import IsaView
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.profiles import KernelProfile, LineChange, ProfileHint
 from ckwatch.prediction.predict import Calibration, Prediction
 from ckwatch.prediction.ranking import RankedInstance

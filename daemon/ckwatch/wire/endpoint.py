@@ -15,10 +15,10 @@ import stat
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.version import __version__
 from ckwatch.system.file_locks import is_locked, try_lock, unlock
 from ckwatch.system.processes import is_running, is_stopped

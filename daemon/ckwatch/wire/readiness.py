@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 
 StartState = Literal["ready", "taken", "failed", "died"]
 

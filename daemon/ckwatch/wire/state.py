@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.figures import Figures
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Span
 from ckwatch.model.timings import Timing
 from ckwatch.model.topics import Topic

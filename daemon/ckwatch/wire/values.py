@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import dataclass_transform
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))

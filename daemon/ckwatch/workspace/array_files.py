@@ -11,11 +11,12 @@ import os
 import struct
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Operation, Shape, Tensor
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensor_values import dtype_limits, is_integer_dtype
 from ckwatch.model.tensors import evaluate_size, names_in
 from ckwatch.system.user_files import is_file, read_file, real_path

@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, TypeVar
 
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import LineIndex, Position, Span
 from ckwatch.system.user_files import read_with_status
 from ckwatch.workspace.writers import Writers

@@ -11,9 +11,9 @@ The text that was put together is the next one to be remembered: a table that is
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from ckwatch.model.diagnostics import Diagnostic, Severity
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import LineIndex, Position
 from ckwatch.workspace import toml
 from ckwatch.workspace.toml_document import ARRAYS, TomlDocument, parse_values

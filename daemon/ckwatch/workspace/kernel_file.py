@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
 from typing import Annotated, Any
@@ -12,6 +12,7 @@ from pydantic import Field
 
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity
 from ckwatch.model.kernels import Instance, Kernel, Operation, Shape
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.names import unseen_in, why_no_name
 from ckwatch.model.targets import arch_has_language, arch_mismatch, default_archs, language_of
 from ckwatch.model.text import Span

@@ -10,9 +10,9 @@ import fnmatch
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import is_folder, real_path
 
 SKIPPED = frozenset({"node_modules", "site-packages"})

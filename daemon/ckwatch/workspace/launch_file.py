@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Severity, Source
 from ckwatch.model.errors import DiagnosedError
 from ckwatch.model.kernels import Instance, Kernel
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensors import names_in
 from ckwatch.workspace import operations
 from ckwatch.workspace.files import read_text

@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -20,6 +20,7 @@ from ckwatch.model.compiler_flags import GivenFlag, define_flag, given_flags
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Kernel, Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Position, Span
 from ckwatch.system.user_files import broken_link, is_folder
 from ckwatch.workspace.compiler_flags import check_flags

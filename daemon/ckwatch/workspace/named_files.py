@@ -11,9 +11,10 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.model.diagnostics import Source
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import file_status, is_there, read_with_status, real_path
 from ckwatch.workspace.files import Clock, FileText, StampCache, editor_text, read_text, stamp_of
 from ckwatch.workspace.writers import Writers

@@ -9,11 +9,12 @@ import keyword
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ckwatch.model.diagnostics import Fix, Related, Severity
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.names import why_too_long
 from ckwatch.model.text import Span
 from ckwatch.workspace.problems import Problems, describe_value, normalized

@@ -12,9 +12,10 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ckwatch.model.diagnostics import Diagnostic, Fix, Severity, Source
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.python_references import PythonReference, SourceModule
 from ckwatch.model.text import Position, Span
 from ckwatch.workspace.named_files import NamedFiles

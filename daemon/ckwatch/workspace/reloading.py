@@ -14,10 +14,11 @@ import shlex
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ckwatch.model.diagnostics import Source
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import file_status
 from ckwatch.workspace.files import Clock, FileText, Stamp, StampCache, editor_text, read_text, stamp_of
 from ckwatch.workspace.kernel_file import LoadedKernel

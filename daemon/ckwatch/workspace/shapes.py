@@ -6,12 +6,13 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ckwatch.model.diagnostics import Source
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Kernel, Operation, Shape, Tensor
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensor_values import misfit_on
 from ckwatch.model.tensors import INT32_MAX, evaluate_size, names_in
 from ckwatch.workspace.operations import KINDS

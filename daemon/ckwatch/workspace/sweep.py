@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from ckwatch.model.diagnostics import Related, Severity
 from ckwatch.model.kernels import Instance, ParameterValue, SweepOrigin, value_in_name
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.workspace.parameters import (
     ARTICLE,
     Condition,

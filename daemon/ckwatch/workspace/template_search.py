@@ -18,10 +18,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeVar
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.parameter_types import declarations
 from ckwatch.system.user_files import file_status, is_file, read_file
 from ckwatch.workspace.files import Clock, Stamp, StampCache, stamp_of

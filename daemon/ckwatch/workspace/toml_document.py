@@ -15,11 +15,11 @@ import tomllib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import LineIndex, Position, Span
 from ckwatch.workspace import toml
 from ckwatch.workspace.toml_mistakes import Failure, SyntaxProblem, problem_of_statement

@@ -19,12 +19,12 @@ import os
 import shlex
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ckwatch.model.diagnostics import Source
 from ckwatch.model.errors import CkwatchError, UntrustedError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.file_locks import locked
 from ckwatch.system.user_files import read_with_status

@@ -14,10 +14,11 @@ import pwd
 import stat
 from collections.abc import Container, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import file_status, real_path
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal
 
 from anyio import to_thread
 
 from ckwatch.model.delays import REFRESH
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch_lsp.commands.arguments import CommandTargets
 from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import uri_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, Literal, TypeVar
 
 import anyio
@@ -12,6 +12,7 @@ from anyio import to_thread
 
 from ckwatch.model.delays import CPP_BESIDE, REFRESH
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Range
 from ckwatch_lsp.cpp.questions import CppFound, CppQuestions
 from ckwatch_lsp.diagnostics.edit_tracking import shifted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -11,6 +11,7 @@ from anyio import to_thread
 
 from ckwatch.model.delays import CPP_AGAIN, CPP_STATUS, CPP_UNREADY, Delay
 from ckwatch.model.errors import CkwatchError, plain_errors
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Position, Range, text_digest
 from ckwatch.wire.cpp import CppAnswer, CppQuestion
 from ckwatch_lsp.commands.running_tasks import TaskProgress

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from anyio import to_thread
 from lsprotocol import types
 
 from ckwatch.model.diagnostics import Diagnostic, Related
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.documentation_files import documentation_folder
 from ckwatch_lsp.diagnostics.conversion import DiagnosticConverter
 from ckwatch_lsp.diagnostics.store import DiagnosticStore, paths_of

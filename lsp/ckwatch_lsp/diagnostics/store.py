@@ -8,12 +8,13 @@ report any more is kept while the unit is on its way to a result, so that none d
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from ckwatch.client.events import UnitInBrief
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Range, Span
 from ckwatch.wire.state import File, Unit
 from ckwatch_lsp.diagnostics.edit_tracking import shifted

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypeVar
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.kernel_files.language.document import KernelFileText

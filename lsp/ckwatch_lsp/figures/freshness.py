@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.timings import Comparison, Timing
 from ckwatch.wire.figures_text import comparison_with, shown_timing
 from ckwatch.wire.state import Unit

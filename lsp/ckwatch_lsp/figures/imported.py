@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Position
 from ckwatch.wire.imported_timings import ImportedTiming
 from ckwatch_lsp.kernel_files.language.document import KernelFileText, values_of

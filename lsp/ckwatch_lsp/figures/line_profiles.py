@@ -7,7 +7,7 @@ it is there. While the text is edited the last one stays, marked stale, at the l
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from anyio import to_thread
 from lsprotocol import types
@@ -15,6 +15,7 @@ from lsprotocol import types
 from ckwatch.client import Client
 from ckwatch.model.delays import REFRESH
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.analysis import UnitProfile
 from ckwatch.wire.state import Unit

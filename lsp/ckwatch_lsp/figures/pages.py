@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import nsmallest
 from itertools import islice
 
 from ckwatch.model.amounts import change, count, digits, duration, sparkline, time_of
 from ckwatch.model.figures import Figures
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.timings import Timing
 from ckwatch.wire import figures_text
 from ckwatch.wire.analysis import ShapePrediction

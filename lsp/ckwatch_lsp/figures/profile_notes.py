@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.profile_cells import PROFILE_COLUMNS, profile_cells, waits_of
 from ckwatch.model.profiles import KernelProfile, LineChange, ProfiledLine, ProfileFigures, ProfileHint
 from ckwatch.wire.analysis import UnitProfile

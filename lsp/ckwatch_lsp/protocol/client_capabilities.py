@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 from lsprotocol import types
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 
 def _able(*paths: str) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from lsprotocol import types
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Range
 from ckwatch_lsp.protocol.position_encoding import PositionCodec
 

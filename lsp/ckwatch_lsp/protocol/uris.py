@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 SCHEME = "ckwatch"
 

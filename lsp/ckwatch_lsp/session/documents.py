@@ -7,10 +7,10 @@ import os
 from collections import UserDict, deque
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from lsprotocol import types
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import LineIndex, Position, Range, advance, common_prefix
 from ckwatch.system.user_files import read_file
 from ckwatch_lsp.protocol.position_encoding import PositionCodec, has_lone_return, split_lines

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,6 +16,7 @@ from lsprotocol import types
 
 from ckwatch.model.delays import CPP_ALONE, CPP_BESIDE
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.names import in_message
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.protocol.client_capabilities import sent

@@ -6,12 +6,12 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import anyio
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch_lsp.session.session import Session
 
 _log = logging.getLogger(__name__)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ckwatch.model.isa import IsaFold, IsaLine
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import LineIndex, Position, Range, Span
 from ckwatch.wire.analysis import Isa
 from ckwatch.wire.messages import RenderedText, Segment

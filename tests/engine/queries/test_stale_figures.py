@@ -100,7 +100,7 @@ async def test_no_figure_of_an_earlier_input_is_shown_as_the_present_ones(
         assert why in row.because
         assert (await daemon.analyses.calibration()).timed == 0
         if edit is not compiling:
-            state = (await daemon.snapshots.units(MAIN, [ONE]))[0]
+            state = next(iter(await daemon.snapshots.units(MAIN, [ONE])))
             assert (state.key is None) == (edit is not does_not_compile), "that of another input"
         with pytest.raises(CkwatchError, match=r"has changed since it was built|has not been built"):
             await daemon.units.runner(MAIN, ONE, str(tmp_path / "runner"))

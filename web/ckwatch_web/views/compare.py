@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -12,6 +11,7 @@ from anyio import to_thread
 
 from ckwatch import CkwatchError
 from ckwatch.model.amounts import change, count, timestamp
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.wire.analysis import compared_figures
 from ckwatch.wire.figures_text import how_compared
 from ckwatch_web.alignment import AlignedPair, align

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from heapq import nlargest
 from pathlib import Path
@@ -19,6 +18,7 @@ from anyio import CancelScope, to_thread
 
 from ckwatch import CkwatchError
 from ckwatch.model.amounts import count, duration, timestamp
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch_web.choices import chosen_unit, unit_choice
 from ckwatch_web.content import NO_UNITS, PLACE, UNIT, Action, Block, Column, Content, Facts, Note, Plot, Row, Table
 from ckwatch_web.places import TextPlace, name_of, place_of

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import exp, inf, log
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -17,6 +16,7 @@ from anyio import CapacityLimiter, to_thread
 
 from ckwatch import CkwatchError
 from ckwatch.model.amounts import count, time_of
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch_web.choices import choose, kernel_choice, shapes_of
 from ckwatch_web.content import ID, NO_UNITS, PLACE, UNIT, Block, Cell, Choice, Column, Content, Note, Plot, Row, Table
 from ckwatch_web.grid import HEAT_STEPS, UNSURE

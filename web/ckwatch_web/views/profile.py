@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from zlib import crc32
@@ -18,6 +18,7 @@ from anyio import to_thread
 from ckwatch import CkwatchError
 from ckwatch.model.amounts import timestamp
 from ckwatch.model.emulated_archs import emulated_device
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import read_file
 from ckwatch_web.choices import choose, chosen_unit, unit_choice
 from ckwatch_web.content import (

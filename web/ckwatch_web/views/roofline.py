@@ -7,13 +7,14 @@ the memory, is what its bound comes from.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
 from ckwatch import CkwatchError
 from ckwatch.model.amounts import count, tflops, time_of, timestamp
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.roofline_points import ON_THE_ROOF, Roofline, RooflinePoint, roof_of, roofline_point
 from ckwatch_web.choices import choose, kernel_choice, shapes_of
 from ckwatch_web.content import ID, NO_UNITS, PLACE, UNIT, Block, Column, Content, Function, Note, Plot, Row, Table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from anyio import to_thread
 
 from ckwatch import CkwatchError
 from ckwatch.model.amounts import timestamp
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch_web.choices import choose
 from ckwatch_web.content import Action, Block, Choice, Content, Note
 from ckwatch_web.places import TextPlace

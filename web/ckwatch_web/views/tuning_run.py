@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ckwatch.model.amounts import count, duration, time_of, timestamp
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.tuning.importance import (
     CoordinateLine,
     ParallelCoordinates,

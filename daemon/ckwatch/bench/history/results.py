@@ -12,11 +12,12 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from sys import intern
 from typing import Any
 
 from ckwatch.bench.history.database import HistoryDatabase, read_name, stored_name
+from ckwatch.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

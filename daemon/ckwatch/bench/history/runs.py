@@ -6,7 +6,6 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
 from typing import Any
@@ -23,6 +22,7 @@ from ckwatch.bench.history.database import (
 from ckwatch.bench.history.imported import ImportedTimings
 from ckwatch.bench.history.results import Results
 from ckwatch.bench.history.timings import Timings
+from ckwatch.model.lazy_dataclass import dataclass
 
 ReadSet = Mapping[str, str]
 """Paths of the templates that a unit read, with the SHA-256 of their contents."""

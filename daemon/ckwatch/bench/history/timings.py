@@ -11,13 +11,14 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ckwatch.bench.history.database import HistoryDatabase, adapter, read_name, stored_json, stored_name
 from ckwatch.bench.report import DETERMINISTIC_FAILURES, BenchmarkFailure, BenchmarkReport, ContestantResult, Samples
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.timings import Baseline, TimedArtifact
 
 FLUSHED_INSTRUCTIONS = "instruction caches flushed"

@@ -13,7 +13,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from ckwatch.bench.imports.aiter import (
@@ -30,6 +30,7 @@ from ckwatch.bench.imports.aiter_shapes import refusal, tile_depth
 from ckwatch.bench.imports.records import PARTS, ImportedTiming, TimingsFileError, shown
 from ckwatch.checks.aiter_instances import Fields
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensors import DTYPES
 from ckwatch.model.text import Position, Span
 

@@ -12,10 +12,11 @@ import io
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from ckwatch.bench.imports.python_lists import PythonInstance, UnknownPythonError, evaluate_lists
+from ckwatch.model.lazy_dataclass import dataclass
 
 ARCHS = ("gfx942", "gfx950", "gfx1250")
 """Archs in which a kernel is looked for, too, to say that it is another arch's."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ckwatch.bench.imports.records import ImportedTiming
 from ckwatch.checks.supported_shapes import named_as_ck
 from ckwatch.model.kernels import Kernel, Operation, ParameterValue, Shape
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import arch_base
 from ckwatch.workspace.operations.block_scales import SETTING
 

@@ -13,8 +13,10 @@ import copy
 import operator
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 STEPS = 20_000_000
 """Most nodes of a module's syntax tree that are evaluated."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ckwatch.bench.numerics.storage import Doubles, Mask
 from ckwatch.bench.numerics.tolerance import INTEGERS, LARGEST, StatedTolerance, Tolerance, half_subnormal, range_of
 from ckwatch.bench.report import FailureKind
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensors import DTYPES
 
 SHOWN = 5

@@ -7,7 +7,6 @@ exact unless the kernel file says otherwise. An infinity must be the same infini
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from operator import mul
 from typing import Any
 
@@ -27,6 +26,7 @@ from ckwatch.bench.numerics.tolerance import INTEGERS, range_of, tolerance_of_ou
 from ckwatch.bench.numerics.verification import check_written
 from ckwatch.bench.report import FailureKind
 from ckwatch.model.kernel_problem import KernelProblem, ReferenceOutput, TensorView
+from ckwatch.model.lazy_dataclass import dataclass
 
 GivenArrays = Mapping[str, npt.NDArray[Any]]
 """By the names of outputs: float64, or integers where the reference is exact."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ckwatch.model.contractions import Contraction
 from ckwatch.model.kernel_problem import ComputedRows, Gemm, KernelProblem, ReferenceOutput
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensor_values import INTEGER_LIMITS
 from ckwatch.model.tensors import DTYPES
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,6 +47,7 @@ from ckwatch.bench.numerics.tolerance import INTEGERS, tolerance_of
 from ckwatch.bench.report import FailureKind
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import Buffer, Gemm, KernelProblem, TensorView
+from ckwatch.model.lazy_dataclass import dataclass
 
 CHUNK = 1 << 20
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.runtimes.vendor_api import VendorApi
+from ckwatch.model.lazy_dataclass import dataclass
 
 PATIENCE_S = 1.0
 """How long a gate holds a stream back at most."""

@@ -7,7 +7,7 @@ one has to find the device as it should be.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import anyio
 
@@ -16,6 +16,7 @@ from ckwatch.bench.report import BenchmarkFailure, FailureKind
 from ckwatch.bench.worker_protocol import SelfTestDone, StepTried, WaitingForDevice, WorkerMessage, WorkerStage
 from ckwatch.bench.worker_session import Worker, WorkerStart
 from ckwatch.model import self_test as names
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.self_test import AssumptionTrial, TrialOutcome, not_assumed
 
 TIME_LIMIT_S = 180.0

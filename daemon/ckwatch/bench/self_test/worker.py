@@ -15,7 +15,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from functools import partial
 
 import numpy as np
@@ -46,6 +46,7 @@ from ckwatch.model import self_test as names
 from ckwatch.model.contractions import matrix_view
 from ckwatch.model.gpu_specs import MIB, specs_of
 from ckwatch.model.kernel_problem import Buffer, Gemm, KernelProblem, TensorView, is_fnuz
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
 from ckwatch.model.tensors import DTYPES

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
 from ckwatch.bench.stats.summary import TimeSummary, median, quantile
+from ckwatch.model.lazy_dataclass import dataclass
 
 
 class SpeedVerdict(StrEnum):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ckwatch.checks.clang_output import ClangMessage, MessageKind
 from ckwatch.checks.linker_symbols import SymbolProblem, symbol_of
+from ckwatch.model.lazy_dataclass import dataclass
 
 UNKNOWN_NAME = re.compile(
     r"(?:use of undeclared identifier|unknown type name|no (?:member|type|template) named|unknown identifier|"

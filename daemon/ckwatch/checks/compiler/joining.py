@@ -7,7 +7,7 @@ failures without a known reason the first explains the others.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 
 from ckwatch.checks.clang_output import ClangMessage, ClangSeverity
@@ -16,6 +16,7 @@ from ckwatch.checks.compiler.locate import is_context
 from ckwatch.checks.compiler.sources import Sources
 from ckwatch.checks.fold import but_for_values, in_one_line
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Span
 
 RELATED_LIMIT = 40

@@ -5,12 +5,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ckwatch.checks.clang_output import ClangMessage, ClangPosition, Inclusion, byte_column, position_in
 from ckwatch.checks.places import ReadLine, RenderedFile, source_span
 from ckwatch.model.compiler_flags import GivenFlag
 from ckwatch.model.kernels import ParameterValue, Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.text import LineIndex, Span
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ckwatch.headers.masked_text import closing, masked, split_list
+from ckwatch.model.lazy_dataclass import dataclass
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<parameters>\([^()\n]*\))?", re.MULTILINE)
 _GLOBAL = "__global__"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.checks.cpp_expression import NotArithmeticError, evaluate, tokens_of
 from ckwatch.headers.masked_text import closing, masked, split_list
+from ckwatch.model.lazy_dataclass import dataclass
 
 _DEPTH = 8
 _INTEGER = (

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ckwatch.headers.masked_text import closing
+from ckwatch.model.lazy_dataclass import dataclass
 
 _ACCESS = re.compile(r"(?<![\w.])(?P<name>[A-Za-z_]\w*)\s*\[")
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\s*\()")

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ckwatch.checks.rules.checker import check_instance
 from ckwatch.checks.rules.instances import RenderedInstance
 from ckwatch.checks.rules.rule import Violation
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.kernels import ParameterValue, is_integers
+from ckwatch.model.lazy_dataclass import dataclass
 
 MAX_CANDIDATES = 64
 """Candidates at most, the nearest ones, unless there is a list of allowed values."""

@@ -13,11 +13,12 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any
 
 from ckwatch.model.arithmetic import OPERATORS, ZeroDivisorError
+from ckwatch.model.lazy_dataclass import dataclass
 
 Value = int | str | tuple[int, ...] | tuple[str, ...]
 """Booleans are the integers 0 and 1; texts are names of types, layouts and enumerators."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.checks.rules import ck_tile_gemm
 from ckwatch.checks.rules.checker import OPERATIONS, is_readable
 from ckwatch.checks.rules.rule import DeviceOperation, ParameterKind, TemplateParameter
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.parameter_types import OPERATION_NAME
 
 _HEAD = re.compile(rf"\b({OPERATION_NAME})\s*<")

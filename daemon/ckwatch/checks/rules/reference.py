@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.rules.ck_tile_fmha import PIPELINES as FMHA_PIPELINES
@@ -31,6 +30,7 @@ from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import (
 from ckwatch.checks.rules.grouped_conv_fwd_xdl_cshuffle_v3 import CDE_CLUSTER, CDE_VECTOR, SPECIALIZATIONS
 from ckwatch.checks.rules.rule import Definition, DeviceOperation, ParameterKind, Rule, blocks
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 
 _PAGE_HEAD = """\
 # Instance rules

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from textwrap import dedent
 
 from ckwatch.checks.rules.expression import Expression, Lookup, Value, parse
 from ckwatch.model.diagnostics import Severity
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.parameter_types import INT32_MAX, ParameterType, ValueKind
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.kernels import Operation, ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 
 Parameters = Mapping[str, ParameterValue]
 

@@ -9,12 +9,12 @@ IsSupportedArgument, with microscaled operands GridwiseGemmMX_xdl_cshuffle_v3::C
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from math import gcd, lcm
 
 from ckwatch.checks.supported_shapes.family import Refusal, ShapeRules, contiguous_axis, sizes_near, slices_of
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensors import DTYPES, Dtype
 from ckwatch.model.tiles import LaunchGrid, tile_of
 

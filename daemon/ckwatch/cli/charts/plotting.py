@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -22,6 +21,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 from matplotlib.transforms import Bbox
 
 from ckwatch.model.amounts import FLAT, count, digits, short_commit, time_of
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.roofline_points import RooflinePoint, roof_of, roofline_point
 from ckwatch.model.timings import Timing
 from ckwatch.wire.benchmarks import RankedTiming

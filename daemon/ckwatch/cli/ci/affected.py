@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import anyio
 
 from ckwatch.model.errors import plain_errors
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.workspace.discovery import FILE_NAME
 
 if TYPE_CHECKING:

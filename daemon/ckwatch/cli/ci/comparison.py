@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from ckwatch.engine.outcomes import BuiltState, BuiltUnit
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.errors import CkwatchError, plain_errors
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Span
 from ckwatch.wire.unit_changes import ChangeVerdict, TimedChanges, UnitChange, UnitOutcome, unit_change
 

@@ -7,10 +7,10 @@ Paths in diagnostics are absolute, those of the base's tree too, which are shown
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Span
 from ckwatch.wire.unit_changes import ChangeSummary, UnitChange
 

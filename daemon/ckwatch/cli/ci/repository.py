@@ -13,7 +13,6 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +21,7 @@ from anyio import to_thread
 from ckwatch.cli.ci.report import Revision
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.system.git import GIT, git_environment
 from ckwatch.system.user_files import read_file

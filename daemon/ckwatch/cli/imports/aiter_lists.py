@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.checks.aiter_instances import (
     CK_NAMES,
@@ -24,6 +24,7 @@ from ckwatch.checks.aiter_instances import (
 from ckwatch.cli.imports.instance_lists import PlannedFile
 from ckwatch.cli.imports.kernel_texts import kernel_text
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.workspace.toml import table_text
 
 GEMM_SPECS = ("MNKPadding", "Default")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ckwatch.cli.imports.source_text import elements
 from ckwatch.headers.masked_text import closing, split_list
+from ckwatch.model.lazy_dataclass import dataclass
 
 CALLERS = 8
 _DEPTH = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.cli.imports.ck_headers import InterfaceArgument
 from ckwatch.cli.imports.ck_operations import (
@@ -18,6 +18,7 @@ from ckwatch.cli.imports.ck_operations import (
 from ckwatch.cli.imports.cpp_program import CppProgram
 from ckwatch.cli.imports.element_functions import ElementFunctions, UntranslatableError
 from ckwatch.cli.imports.hip_workspace import OpenQuestion
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.workspace.toml import toml_string
 
 ADDRESSES = """\

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from ckwatch.cli.imports.cpp_program import arguments_of
 from ckwatch.cli.imports.source_text import elements, one_line
 from ckwatch.headers.declarations import CkParameter, class_templates
 from ckwatch.headers.masked_text import closing, masked
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import read_file
 
 DEVICE = "ck/tensor_operation/gpu/device"

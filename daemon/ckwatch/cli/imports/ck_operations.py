@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ckwatch.cli.imports.ck_headers import CkHeaders, ClassTemplate, Interface
 from ckwatch.cli.imports.cpp_program import CppProgram, arguments_of
@@ -12,6 +11,7 @@ from ckwatch.cli.imports.hip_types import element_type
 from ckwatch.headers.declarations import CkParameter
 from ckwatch.headers.masked_text import closing
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.problems import did_you_mean, join_names
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.cli.imports.ck_gemms import ADDRESSES, unaddressable
 from ckwatch.cli.imports.ck_workspace import raw, refusal
@@ -17,6 +17,7 @@ from ckwatch.cli.imports.hip_workspace import Imported
 from ckwatch.cli.imports.source_text import elements
 from ckwatch.headers.masked_text import closing
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.workspace.toml import toml_key, toml_string, toml_value
 
 _STREAM = re.compile(r"(?P<name>\w+)\s*\((?P<arguments>[^(){}]*\bstream_config\b[^(){}]*)\)\s*\{")

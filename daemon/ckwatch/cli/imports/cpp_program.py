@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from ckwatch.checks.cpp_expression import NotArithmeticError, evaluate, tokens_of
 from ckwatch.cli.imports.source_text import elements, line_of, one_line
 from ckwatch.headers.masked_text import closing, masked, split_list
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(?P<word>\w+)(?P<rest>(?:\\\r?\n|[^\n])*)\n?")
 _INCLUDE = re.compile(r"\s*(?P<quote>[\"<])(?P<name>[^\">]+)[\">]")

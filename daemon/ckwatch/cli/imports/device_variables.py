@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ckwatch.cli.imports.host_code import HostCode
 from ckwatch.cli.imports.source_text import line_of, namespaces, one_line
+from ckwatch.model.lazy_dataclass import dataclass
 
 _VARIABLE = re.compile(
     r"\b__(?:constant__|device__)\s+(?:(?:static|const|__constant__|__device__)\s+)*(?P<type>[A-Za-z_][\w:]*(?:\s+(?:int|long|char|short))?)"

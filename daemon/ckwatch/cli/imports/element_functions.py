@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ckwatch.cli.imports.source_text import elements, one_line
 from ckwatch.headers.masked_text import closing, masked
+from ckwatch.model.lazy_dataclass import dataclass
 
 _FUNCTIONS: Mapping[str, str] = {
     "exp": "np.exp", "expf": "np.exp", "__expf": "np.exp", "log": "np.log", "sqrt": "np.sqrt", "tanh": "np.tanh",

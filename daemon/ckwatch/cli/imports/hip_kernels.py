@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ckwatch.checks.device_code.declarations import parameter_list
 from ckwatch.cli.imports.device_variables import DeviceVariable, device_variables
@@ -16,6 +16,7 @@ from ckwatch.cli.imports.macros import macros, uses
 from ckwatch.cli.imports.pointer_uses import Access, access
 from ckwatch.cli.imports.source_text import elements, line_of, namespaces, one_line
 from ckwatch.headers.masked_text import closing, masked, split_list
+from ckwatch.model.lazy_dataclass import dataclass
 
 _GLOBAL = re.compile(r"\b__global__\b")
 _QUALIFIERS = re.compile(r"\b(?:volatile|register|__restrict__|__restrict|restrict|RESTRICT|__grid_constant__)\b")

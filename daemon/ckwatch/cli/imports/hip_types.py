@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 _NAMES: Mapping[str, str] = {
     "f16": "half __half _Float16 __fp16 half_t fp16_t float16_t float16 f16 F16 Half fp16 __half_raw",

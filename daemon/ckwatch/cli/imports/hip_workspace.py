@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import lcm
 
 from ckwatch.cli.imports.device_variables import DeviceVariable
@@ -22,6 +22,7 @@ from ckwatch.cli.imports.program_facts import ProgramFacts, elements_in, is_same
 from ckwatch.cli.imports.source_text import Constants, elements
 from ckwatch.cli.imports.tensor_sizes import IndexedBody, axis_of, commented_sizes, indexed_body
 from ckwatch.model.amounts import count
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensors import DTYPES, INT32_MAX, names_in, parse_size
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.toml import toml_key, toml_string

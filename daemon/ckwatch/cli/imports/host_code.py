@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 from ckwatch.cli.imports.source_text import elements, line_of, one_line
 from ckwatch.headers.masked_text import closing
 from ckwatch.model.arithmetic import OPERATORS
+from ckwatch.model.lazy_dataclass import dataclass
 
 INTEGER = (
     r"(?:u?int(?:8|16|32|64)_t|(?:std::)?size_t|(?:unsigned|signed)(?:\s+(?:int|long|short))?|int|uint|auto"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any
 
 from ckwatch.checks.rules.checker import OPERATIONS
@@ -17,6 +16,7 @@ from ckwatch.checks.rules.rule import ParameterKind, TemplateParameter
 from ckwatch.cli.imports.filters import plain
 from ckwatch.cli.imports.kernel_texts import kernel_text
 from ckwatch.model.kernels import ParameterValue, value_in_name
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensors import DTYPES, LAYOUTS
 from ckwatch.workspace.operations.tables import accumulator_for
 from ckwatch.workspace.toml import table_text

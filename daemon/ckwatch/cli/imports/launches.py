@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import lcm
 
 from ckwatch.cli.imports.callers import bindings, dispatched_type, function_start, pointee
@@ -18,6 +18,7 @@ from ckwatch.cli.imports.host_code import CAST, HostCode
 from ckwatch.cli.imports.program_facts import ProgramFacts, program_facts
 from ckwatch.cli.imports.source_text import elements, one_line
 from ckwatch.headers.masked_text import closing
+from ckwatch.model.lazy_dataclass import dataclass
 
 LAUNCHES = 64
 """Launches of a kernel that are read. More are further types and tiles of the same, and each takes a tenth of a second

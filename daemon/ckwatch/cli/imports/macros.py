@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ckwatch.cli.imports.source_text import elements, one_line
 from ckwatch.headers.masked_text import closing
+from ckwatch.model.lazy_dataclass import dataclass
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([^()]*)\)", re.MULTILINE)
 _DEPTH = 4

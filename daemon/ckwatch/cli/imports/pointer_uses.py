@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 from ckwatch.headers.masked_text import closing, split_list
+from ckwatch.model.lazy_dataclass import dataclass
 
 _DEPTH = 5
 _LOADS = re.compile(r"\b(?:\w*(?:LDG|ldg)|__builtin_nontemporal_load|__ldcs|__ldcg)$")

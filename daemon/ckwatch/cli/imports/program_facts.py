@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 
 from ckwatch.cli.imports.hip_kernels import HipKernel, Launch
 from ckwatch.cli.imports.hip_types import element_type, is_size, runtime_type
 from ckwatch.cli.imports.host_code import CAST, HostCode, MemoryContent, evaluated, without_suffixes
 from ckwatch.cli.imports.source_text import one_line
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensors import DTYPES, evaluate_size, names_in, parse_size
 
 _DEPTH = 12

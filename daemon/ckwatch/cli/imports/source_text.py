@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ckwatch.headers.masked_text import split_list
+from ckwatch.model.lazy_dataclass import dataclass
 
 _SCOPE = re.compile(r"\bnamespace\b\s*(?:\[\[.*?\]\]\s*)?(?P<name>[\w:]*)\s*\{|(?P<bracket>[{}])", re.DOTALL)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n]+)$", re.MULTILINE)

@@ -7,8 +7,8 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.workspace.problems import did_you_mean
 
 _JINJA = re.compile(r"\{\{|\{%|\{#")

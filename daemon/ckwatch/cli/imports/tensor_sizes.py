@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.cli.imports.hip_kernels import HipKernel
 from ckwatch.cli.imports.hip_types import element_type
@@ -17,6 +17,7 @@ from ckwatch.cli.imports.polynomials import Polynomial
 from ckwatch.cli.imports.program_facts import is_same_count
 from ckwatch.cli.imports.source_text import elements, one_line
 from ckwatch.headers.masked_text import closing
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.tensors import names_in, parse_size
 
 _DEPTH = 4

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.cli.imports.template_strings import TemplateString
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.workspace.parameters import RESERVED
 
 _TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)

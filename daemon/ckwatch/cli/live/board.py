@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.unit_patterns import UnitPattern
 from ckwatch.wire.figures_text import AT_WORK, state_of
 

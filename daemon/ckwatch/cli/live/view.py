@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from ckwatch.checks.places import ReadLine
 from ckwatch.cli.diagnostic_text import count_summary, format_diagnostic
 from ckwatch.cli.live.board import Board, is_broken
 from ckwatch.model.amounts import clock, count, duration, elapsed
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.wire.figures_text import (
     AT_WORK,
     figures_words,

@@ -8,13 +8,13 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, redirect_stderr
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ckwatch.cli import best, build, compare, explain, inspect, judge, listing, profile, tune, verify
 from ckwatch.cli.parser import parser_for
 from ckwatch.model.errors import CkwatchError, DiagnosedError
+from ckwatch.model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ckwatch.client import Client

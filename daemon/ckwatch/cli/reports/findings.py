@@ -11,13 +11,13 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from ckwatch.checks.fold import but_for_values, counted
 from ckwatch.checks.places import ReadLine
 from ckwatch.model.diagnostics import Diagnostic, Severity
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Span
 
 NOTES = 20

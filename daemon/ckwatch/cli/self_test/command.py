@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from ckwatch.cli.trust import require_trust
 from ckwatch.model.amounts import duration
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.self_test import ASSUMPTIONS, AssumptionTrial, TrialOutcome
 from ckwatch.model.version import __version__
 from ckwatch.workspace.discovery import working_folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import anyio
@@ -28,6 +28,7 @@ from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Shape, Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
 from ckwatch.model.targets import DEVICE_KINDS, Language, arch_base, language_of
 from ckwatch.render.renderer import Renderer

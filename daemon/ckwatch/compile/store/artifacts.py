@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from stat import S_ISREG
 from typing import Self
@@ -21,6 +21,7 @@ import platformdirs
 from ckwatch.compile.store import entries
 from ckwatch.compile.store.content_hashes import ContentHashes, ContentSnapshot
 from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.durable_files import flush_folder, flushed_if_holding, replace_file, take_flushed, write_flushed
 from ckwatch.system.file_locks import is_in_place, try_lock, unlock
 from ckwatch.system.processes import kill_processes_in

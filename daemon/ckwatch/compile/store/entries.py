@@ -7,11 +7,12 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import BINARY_LIMIT_BYTES, SIDE_FILE_LIMIT_BYTES, read_file
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)

@@ -12,11 +12,11 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from ckwatch.compile.store.content_hashes import ContentHashes, ContentSnapshot, steady_ns
+from ckwatch.model.lazy_dataclass import dataclass
 
 _PATH_BEGINS = r"(?:(?<![\w./-])|(?<=-[ILFB])|(?<=-iquote)|(?<=-isystem)|(?<=-idirafter))"
 

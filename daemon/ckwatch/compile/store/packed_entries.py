@@ -12,13 +12,13 @@ import re
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from ckwatch.compile.store.entries import LOG, META, Artifact, artifact_from_json, artifact_to_json
 from ckwatch.compile.store.header_sets import HeaderSet
+from ckwatch.model.lazy_dataclass import dataclass
 
 PACKED_LIMIT_BYTES = 256 * 1024**2
 """Of an archive, and of what is in it; larger entries are not shared."""

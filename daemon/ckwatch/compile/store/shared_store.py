@@ -22,7 +22,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -40,6 +39,7 @@ from ckwatch.compile.store.packed_entries import (
     unpack,
 )
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.installation import command_for_extra, command_for_packages
 from ckwatch.system.left_behind import LeftBehindError, TimeLimitedCalls
 from ckwatch.system.user_files import TEXT_LIMIT_BYTES

@@ -14,9 +14,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from ckwatch.model.lazy_dataclass import dataclass
 
 # What decides: brackets in an operator's name (`operator<<int>` is `<` with an argument, `operator<<<int>`
 # is `<<` with one), literals, names that are in parentheses, arrows, and all other brackets.

@@ -9,7 +9,6 @@ the headers cost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -23,6 +22,7 @@ from ckwatch.compile.timetrace.reader import SUMMARIES, UNWRITABLE
 from ckwatch.compile.timetrace.summary import TraceSummary
 from ckwatch.compile.work_folder import prepare
 from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import run_process
 from ckwatch.system.python_process import module_command, module_environment

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ckwatch.compile.toolchain import debian, installations
@@ -19,6 +18,7 @@ from ckwatch.compile.toolchain.model import Toolchain, clang_major
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.compile.toolchain.probe import ProbeCache, ask_program
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 
 CLANGD_INSTALL_COMMAND = "ckwatch toolchain install --clangd"
 OLDEST_FOR_CUDA = 16

@@ -19,11 +19,11 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from ckwatch.compile.toolchain.unpack import unpack_sources
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import read_file
 
 

@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ import anyio.to_thread
 
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.async_processes import ProcessResult
 from ckwatch.system.user_files import digest_file, read_file
 

@@ -12,7 +12,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -38,6 +37,7 @@ from ckwatch.compile.toolchain.install_steps import (
 from ckwatch.compile.toolchain.installations import remove_tree
 from ckwatch.compile.toolchain.relocate import settle
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
 

@@ -12,9 +12,9 @@ import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import ARCHS, CUDA_ARCH, Language
 from ckwatch.system.processes import ProcessStartError, run_blocking
 

@@ -13,7 +13,6 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -39,6 +38,7 @@ from ckwatch.compile.toolchain.model import (
 from ckwatch.compile.toolchain.named import find_ck, find_rocm, version_rank
 from ckwatch.compile.toolchain.probe import ProbeCache, ask_program, content_hash
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import read_file
 
 CONFIGURED = "[toolchain] rocm = "

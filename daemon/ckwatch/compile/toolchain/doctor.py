@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from ckwatch.compile.toolchain.named import find_ck4inductor
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, cuda_install_hint, find_nvcc
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.rocm_libraries import LIBRARIES, install_command
 from ckwatch.system.installation import command_for_packages
 

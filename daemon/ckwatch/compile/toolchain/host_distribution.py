@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -22,6 +21,7 @@ from ckwatch.compile.toolchain.debian import PrivateApt
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.compile.toolchain.unpack import unpack_deb
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 
 # Entry points of newer clangs that an older runtime lacks; LLVM's own definition is empty as well.
 _OPENMP_NEWER = "void __kmpc_dispatch_deinit(void *location, int thread) { (void)location; (void)thread; }\n"

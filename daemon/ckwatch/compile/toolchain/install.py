@@ -12,7 +12,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -41,6 +40,7 @@ from ckwatch.compile.toolchain.install_steps import (
 from ckwatch.compile.toolchain.named import installed_rocm
 from ckwatch.compile.toolchain.package_index import fetch, pip_index
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.toolchain_names import fits_version, is_version
 from ckwatch.system.durable_files import replace_file
 

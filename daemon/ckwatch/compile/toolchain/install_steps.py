@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -31,6 +31,7 @@ from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.compile.toolchain.relocate import find_patchelf, relocate
 from ckwatch.compile.toolchain.unpack import is_kept, unpack_deb
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.file_locks import try_lock
 
 _MORE_SPACE = "Free some space, or set XDG_CACHE_HOME to a larger disk."

@@ -13,12 +13,13 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from platformdirs import user_cache_path
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import read_file
 
 MANIFEST = "ckwatch-toolchain.json"

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ckwatch.compile.toolchain.composable_kernel import CK_INSTALL_COMMAND
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import read_file
 
 _MANIFEST = "share/therock/therock_manifest.json"

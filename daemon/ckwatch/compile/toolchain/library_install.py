@@ -11,7 +11,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import anyio
@@ -42,6 +41,7 @@ from ckwatch.compile.toolchain.rocm_libraries import (
 )
 from ckwatch.compile.toolchain.unpack import unpack_sources
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.rocm_libraries import LIBRARIES, RocmLibrary
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -20,6 +20,7 @@ from ckwatch.compile.toolchain import installations
 from ckwatch.compile.toolchain.model import HeaderLibrary, without_hidden_inputs
 from ckwatch.compile.toolchain.probe import ProbeCache, ask_program
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.installation import command_for_packages
 from ckwatch.system.user_files import read_file
 

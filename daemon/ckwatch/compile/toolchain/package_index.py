@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -24,6 +23,7 @@ from pypi_simple import (
 
 from ckwatch.compile.toolchain.composable_kernel import CkRelease
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.processes import ProcessStartError, run_blocking
 from ckwatch.system.python_process import module_command, module_environment
 from ckwatch.system.user_files import digest_file

@@ -14,11 +14,11 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from ckwatch.compile.elf import names_interpreter
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.durable_files import replace_file, temporary_beside
 from ckwatch.system.installation import command_for_packages
 from ckwatch.system.processes import run_blocking

@@ -12,11 +12,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from ckwatch.compile.toolchain.debian import upstream
 from ckwatch.model.errors import ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.rocm_libraries import LIBRARIES, RocmLibrary
 from ckwatch.system.user_files import read_file
 from ckwatch.workspace.problems import did_you_mean

@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import re
 import signal
-import tarfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.processes import ProcessStartError, start
+
+if TYPE_CHECKING:  # a daemon loads this module, and unpacks nothing
+    import tarfile
 
 _LLVM_PROGRAMS = (
     r"clang(\+\+|-\d+|-offload-(bundler|packager)|-linker-wrapper)?|(ld\.)?lld|offload-arch|amdgpu-arch|"
@@ -74,6 +77,8 @@ def unpack_deb(
 
     Raises `ToolchainError` when the package is damaged, `OSError` when the disk is full.
     """
+    import tarfile
+
     try:
         process = start(["dpkg-deb", "--fsys-tarfile", deb], environment=os.environ)
     except ProcessStartError as error:
@@ -119,6 +124,8 @@ def unpack_sources(
 ) -> int:
     """Unpack a source distribution and return the bytes: `place` tells where under `target` a file goes, by its path
     inside the distribution's folder, and None for one that is left out."""
+    import tarfile
+
     size = 0
     try:
         with tarfile.open(archive_path, mode="r:*") as archive:

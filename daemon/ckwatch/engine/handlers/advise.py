@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -55,6 +55,7 @@ from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.kernels import Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import Language, language_of
 from ckwatch.render.outcome import Rendered
 from ckwatch.system.user_files import read_file

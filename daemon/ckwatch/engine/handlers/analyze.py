@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.figures import Figures, RegisterCounts
 from ckwatch.model.kernels import Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
 from ckwatch.system.code_version import version_of
 

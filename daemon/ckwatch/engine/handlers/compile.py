@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import assert_never
 
@@ -30,6 +30,7 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.look_up import RecentSnapshot
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.model.kernels import Outcome
+from ckwatch.model.lazy_dataclass import dataclass
 
 log = logging.getLogger(__name__)
 

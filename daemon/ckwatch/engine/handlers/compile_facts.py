@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
+from sys import intern
 
 from ckwatch.checks.compiler.sources import CompilerInputs
 from ckwatch.compile.rendered_unit import build_diagnostics
@@ -87,7 +88,7 @@ def facts_of(
 ) -> CompileFacts:
     """Return the core's facts about `result` of a compiler, by default the workspace's. Blocks; call from a worker
     thread."""
-    tokens = f"{text.symbol}:{text.token_key}"
+    tokens = intern(f"{text.symbol}:{text.token_key}")  # that of the render
     quiet = result.ok and not result.log.strip()
     diagnostics = (
         ()

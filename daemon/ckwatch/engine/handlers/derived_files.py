@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
 
 from ckwatch.engine.build_tools import BuildTools
+from ckwatch.model.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 

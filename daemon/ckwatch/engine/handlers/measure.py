@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -53,6 +53,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Shape, Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.targets import DEVICE_KINDS, Language, arch_base, language_of
 from ckwatch.workspace.array_files import array_contents

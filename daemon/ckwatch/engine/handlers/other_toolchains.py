@@ -8,7 +8,7 @@ whole compile came to, that is taken instead.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from anyio import CapacityLimiter, to_thread
@@ -31,6 +31,7 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Outcome, Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.render.outcome import RenderOutcome
 
 

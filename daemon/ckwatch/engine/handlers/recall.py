@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio.lowlevel
@@ -29,6 +28,7 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.remembered_results import UnitInputs, is_remembered
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.model.kernels import Outcome
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.workspace.writers import Writers
 
 if TYPE_CHECKING:

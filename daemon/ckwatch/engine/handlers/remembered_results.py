@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from ckwatch.core.events import CompileFacts, RenderFacts
 from ckwatch.core.state import State
 from ckwatch.engine.handlers.compile_facts import ArtifactFiles
 from ckwatch.model.kernels import Kernel, Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import Language, language_of
 from ckwatch.render.cache import renderer_identity
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from sys import intern
@@ -39,6 +40,9 @@ from ckwatch.workspace.loading import Workspace
 CHARACTERS_KEPT = 8_000_000
 """Their maps take three times as much."""
 
+TEXTS_KEPT = 2000
+"""The same in texts: a short one takes 3 KB with its map."""
+
 CHARACTERS_AT_REST = 500_000
 """Of them, while nothing happens."""
 
@@ -67,7 +71,7 @@ class TextCache:
         self.drop(key)
         self._texts[key] = (generation, rendered)
         self._size += len(rendered.text)
-        self._shrink(self._limit, self._limit)
+        self._shrink(self._limit, TEXTS_KEPT)
 
     def get(self, key: UnitKey, generation: int) -> Rendered | None:
         """The text of this generation, if it is kept."""
@@ -119,6 +123,7 @@ class RenderHandler:
         self._view_loader = view_loader
         self._threads = threads
         self._reads = SharedReads()
+        self._mentioned: dict[frozenset[str], frozenset[str]] = {}
         self._passed: OrderedDict[str, Mapping[str, ParameterValue]] = OrderedDict()
         """The parameters with which units last had no error: what differs from them was changed since."""
         self._worked: OrderedDict[str, Mapping[str, ParameterValue]] = OrderedDict()
@@ -132,6 +137,9 @@ class RenderHandler:
         outcome = await self._outcome(workspace, effect.unit, effect.overlays, effect.options, effect.priority)
         text = outcome.rendered
         if text is not None:
+            if len(self._mentioned) > READS_KEPT:
+                self._mentioned.clear()
+            text = replace(text, mentioned=self._mentioned.setdefault(text.mentioned, text.mentioned))
             self.text_cache.put(effect.work.key, effect.work.generation, text)
         reads = outcome.read
         if not reads:

@@ -12,7 +12,7 @@ import hashlib
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -34,6 +34,7 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.model.emulated_archs import emulated_device, not_emulated
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import Verification, VerificationDepth

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.core.events import AdviceRequested
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.lazy_dataclass import dataclass
 
 
 @dataclass(eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import problem_of
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.timings import Timing
 from ckwatch.model.unit_patterns import unknown_kernel

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import partial
 
 import anyio
@@ -38,6 +38,7 @@ from ckwatch.engine.to_wire import unit_timings_to_wire
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Outcome, Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.roofline import CacheState, ProcessorRoof
 from ckwatch.model.timings import CacheName, Timing
 from ckwatch.model.unit_patterns import unknown_kernel

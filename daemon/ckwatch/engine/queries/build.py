@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 from anyio import CancelScope, to_thread
@@ -32,6 +32,7 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.side_work import SideWork
 from ckwatch.engine.to_wire import unit_to_wire
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.unit_patterns import select_units
 from ckwatch.wire.state import BuildLine
 

@@ -86,6 +86,10 @@ class ChangePages:
                 return changes
         return (wire.Change(seq=self._feed.seq, topic=RESET),)
 
+    def clear(self) -> None:
+        """Nothing has changed for a while."""
+        self._pages.clear()
+
     async def _release(self, seq: int) -> None:
         """Return when something after `seq` may be sent. One follower at a time waits for all; they go on in turns."""
         async with self._releasing:

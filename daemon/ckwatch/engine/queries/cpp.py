@@ -6,7 +6,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.kernels import Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.text import Position, Range, text_digest
 from ckwatch.wire.cpp import CppAnswer, CppRequest, Side

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +38,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import Shape
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import DEVICE_KINDS, Language, language_of
 from ckwatch.render.outcome import Rendered
 from ckwatch.system.async_processes import ProcessResult, run_process

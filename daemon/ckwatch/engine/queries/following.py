@@ -6,7 +6,7 @@ import itertools
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -17,6 +17,7 @@ from ckwatch.core.events import WorkDropped, WorkKind
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.build import FollowedBuilds
 from ckwatch.model.errors import plain_errors
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.wire.benchmarks import BenchLine
 from ckwatch.wire.state import BuildLine
 from ckwatch.wire.verification import VerifyLine

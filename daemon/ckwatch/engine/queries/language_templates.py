@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from jinja2 import TemplateError, meta, nodes
 from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.rules.reference import parameter_description, parameter_kind_name, rules_of
 from ckwatch.engine.queries.language_vocabulary import BLOCK_WORDS, VARIABLES
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.parameter_types import OPERATION_NAME, ParameterType, ValueKind, declarations
 from ckwatch.render.environment import TemplateEnvironment
 from ckwatch.system.user_files import read_file

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,6 +46,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.instruction_counts import KernelCounts
 from ckwatch.model.isa import IsaView
 from ckwatch.model.kernels import Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.profiles import KernelProfile
 from ckwatch.model.verification import Verification
 from ckwatch.render.outcome import Rendered

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
@@ -28,6 +28,7 @@ from ckwatch.engine.queries.device_profiles import DeviceProfileQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.emulated_archs import emulated_device
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.profiles import KernelProfile, LineChange
 from ckwatch.model.trials import Trial
 from ckwatch.system.user_files import read_file

@@ -6,10 +6,9 @@ sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-import anyio.lowlevel
 from anyio import to_thread
 
 from ckwatch.core.events import MAIN
@@ -17,15 +16,15 @@ from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.file_diagnostics import file_diagnostics, fold_diagnostics, normal_path, refused_shapes
 from ckwatch.engine.loop import EngineLoop
-from ckwatch.engine.queries.changes import TOPICS_AT_ONCE, ChangePages, TopicState
+from ckwatch.engine.queries.changes import ChangePages, TopicState
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.to_wire import shown_to_wire, unit_to_wire, workspace_to_wire
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.topics import WORKSPACE, Topic
 from ckwatch.wire import state as wire
 
-SENT_UNITS_KEPT = 6000
-"""Units whose last states are kept, 2 KB each: followers that come one after the other want all of a workspace."""
+SENT_UNITS_KEPT = 1000
+"""Units whose last states are kept, 4 KB each with their JSON: followers that come together want the same."""
 
 
 class SentUnitCache:
@@ -62,6 +61,23 @@ class SentUnitCache:
     def forget(self, client: str) -> None:
         """Drop the units of a client's view."""
         self._kept = {key: value for key, value in self._kept.items() if key[0] != client}
+
+
+class LazyUnits(Collection[wire.Unit]):
+    """The result of `unit` for each of `names`; None leaves it out. Five thousand at once would be 10 MB."""
+
+    def __init__(self, names: Iterable[str], unit: Callable[[str], wire.Unit | None]) -> None:
+        self._names = tuple(names)
+        self._unit = unit
+
+    def __iter__(self) -> Iterator[wire.Unit]:
+        return (unit for name in self._names if (unit := self._unit(name)) is not None)
+
+    def __contains__(self, unit: object) -> bool:
+        return any(one == unit for one in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class LazySnapshot(Mapping[Topic, TopicState]):
@@ -123,17 +139,16 @@ class SnapshotQueries:
         """The next topics that changed after `after`; waits until there is one."""
         return await self._pages.after(scope, after)
 
-    async def units(self, scope: str, patterns: Sequence[str] | None) -> list[wire.Unit]:
-        """The units that the patterns mean. Raises UnknownUnitError for a pattern that means none."""
+    async def units(self, scope: str, patterns: Sequence[str] | None) -> Collection[wire.Unit]:
+        """The units that the patterns mean, each as it is when it is read. Raises UnknownUnitError for a pattern that
+        means none."""
         await self._lookup.loaded()
-        found = []
-        for count, name in enumerate(await self._lookup.names(scope, patterns)):
-            unit = self._state.seen(scope, name)
-            if unit is not None:
-                found.append(self._sent.of(scope, unit))
-            if count % TOPICS_AT_ONCE == TOPICS_AT_ONCE - 1:
-                await anyio.lowlevel.checkpoint()
-        return found
+        return LazyUnits(await self._lookup.names(scope, patterns), partial(self._sent.named, scope))
+
+    def rest(self) -> None:
+        """Forget what was sent: nothing has happened for a while."""
+        self._sent.clear()
+        self._pages.clear()
 
     async def file(self, scope: str, path: str) -> wire.File:
         """The diagnostics of a file."""

@@ -6,7 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from anyio import to_thread
@@ -23,6 +23,7 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.to_wire import shown_phase, workspace_to_wire
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.version import __version__
 from ckwatch.system.memory import resident_bytes
 from ckwatch.wire.state import Status, WorkspaceDetail

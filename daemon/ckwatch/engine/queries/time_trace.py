@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from heapq import nlargest
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.side_work import SideWork
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.render.outcome import Rendered
 from ckwatch.system.durable_files import temporary_beside
 from ckwatch.wire.messages import PassTime, TimeTrace

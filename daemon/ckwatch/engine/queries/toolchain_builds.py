@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from anyio import to_thread
 
@@ -19,6 +18,7 @@ from ckwatch.engine.queries.following import CHANGED, REMOVED, FollowedRequest, 
 from ckwatch.engine.to_wire import unit_to_wire, unit_toolchain
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.wire.state import BuildLine
 
 ALL = "all"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +30,7 @@ from ckwatch.engine.queries.runner import write_runner
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Operation, Outcome
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.source_map import Segment, SourceMap
 from ckwatch.model.targets import Language, language_of
 from ckwatch.render.outcome import RenderOutcome

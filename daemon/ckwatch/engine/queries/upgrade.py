@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.side_work import SideWork
 from ckwatch.headers.masked_text import masked
 from ckwatch.model.errors import CkwatchError, plain_errors
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import read_file
 from ckwatch.wire.unit_changes import UnitOutcome, UpgradeLine, unit_change
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from anyio import to_thread
 
@@ -17,6 +16,7 @@ from ckwatch.engine.queries.following import CHANGED, NOT_BUILT, REMOVED, SKIPPE
 from ckwatch.engine.to_wire import unit_verification, verification_to_wire
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Outcome, Unit
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.trials import Trial
 from ckwatch.verification.judging import judged_trials
 from ckwatch.verification.problems import trials_asked

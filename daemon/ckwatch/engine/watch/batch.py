@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ckwatch.model.delays import CHECKOUT_PAUSE, LARGE_BATCH_LIMIT, LARGE_BATCH_QUIET
+from ckwatch.model.lazy_dataclass import dataclass
 
 TEMPORARY_NAMES: dict[str, str] = {
     r".*~": "backup: Vim, Emacs, Kate, gedit, nano",

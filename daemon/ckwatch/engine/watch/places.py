@@ -16,10 +16,11 @@ import stat
 import time
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from ckwatch.engine.watch.batch import is_temporary
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import file_status, is_file, is_folder, is_there, real_path
 from ckwatch.workspace.kernel_globs import FOLDERS_LIMIT, VIRTUAL_ENVIRONMENT, is_skipped
 

@@ -21,7 +21,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 import anyio.to_thread
@@ -31,6 +31,7 @@ from ckwatch.engine.watch.batch import LARGE_BATCH, Batch, PendingChanges
 from ckwatch.engine.watch.notify import Notify, describe_shortage, watchfiles_process
 from ckwatch.engine.watch.places import Hints, Identities, LookedAt, WatchedPlaces, WatchRequest, newest_change_ns
 from ckwatch.model.errors import plain_errors
+from ckwatch.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

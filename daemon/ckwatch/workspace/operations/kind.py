@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar, get_args
 
 from ckwatch.model.kernels import Operation, ParameterValue
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.workspace.operations.tables import OperationTable
 from ckwatch.workspace.problems import Problems
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lsprotocol import types
 
 from ckwatch.model.amounts import time_of
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Position
 from ckwatch.wire.language import KeyDescription, ParameterDetail, ParameterValue
 from ckwatch.workspace.toml import TomlKind, toml_key, toml_value

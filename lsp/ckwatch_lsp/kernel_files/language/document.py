@@ -7,10 +7,10 @@ import itertools
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.names import why_no_name, why_too_long
 from ckwatch.model.text import Position, Range
 from ckwatch.workspace.toml import TomlFile, TomlKind, TomlPair, TomlTable, TomlValue, parse_toml

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ckwatch.model.kernels import value_in_name
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.names import NAME_LENGTH_LIMIT
 from ckwatch.model.text import Range
 from ckwatch.workspace.toml import (

@@ -7,8 +7,8 @@ belongs to what is around it, and what `caller()` runs is no macro.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.templates.language.index import Entity, TemplateFile, TemplateIndex, TemplateTarget, Variable
 from ckwatch_lsp.templates.language.names import Mention

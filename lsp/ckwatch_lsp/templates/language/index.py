@@ -8,9 +8,10 @@ a hook or another built-in name, and else a parameter of the instance.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.language import Word
 from ckwatch_lsp.templates.language.names import SPECIAL_NAMES, BoundName, Mention, TemplateNames, TemplateReference

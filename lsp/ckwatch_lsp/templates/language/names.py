@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch_lsp.templates.language.syntax import TemplateBlock, TemplateTag, TemplateTree
 from ckwatch_lsp.templates.language.tags import Role
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Position
 from ckwatch.wire.language import WordParameter
 from ckwatch_lsp.templates.language.index import BuiltinName, Entity, TemplateFile, TemplateIndex

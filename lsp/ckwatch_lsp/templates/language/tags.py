@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch_lsp.templates.language.lexer import TagKind, TagToken, tokens_of
 
 

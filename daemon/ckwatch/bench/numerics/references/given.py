@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from ckwatch.bench.numerics.storage import Doubles, Storage, tensor_elements, widen
 from ckwatch.model.kernel_problem import ComputedRows, KernelProblem
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.row_computations import OptionValue
 
 IntArray = npt.NDArray[np.int64]
