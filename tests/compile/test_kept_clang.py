@@ -90,12 +90,13 @@ class Kept:
         """One that has parsed the source `WARM`; at the end nothing of it is left."""
         async with anyio.create_task_group() as tasks:
             assert await self.keep(request(WARM), tasks)
-            found = await self.found(request(WARM))
-            assert found is not None
-            yield found
+            one = await self.found(request(WARM))
+            assert one is not None
+            clang = one
+            yield clang
             tasks.cancel_scope.cancel()
-        assert not group_runs(found.process.pid)
-        assert not found.folder.exists()
+        assert not group_runs(clang.process.pid)
+        assert not clang.folder.exists()
 
     async def compile(self, source: str) -> tuple[CompileOutcome, int]:
         """The outcome, and how many device passes were run for it."""
@@ -163,6 +164,19 @@ async def test_it_grows(kept: Kept) -> None:
         assert await kept.keep(request(EDITED), tasks)
         assert await kept.found(request(EDITED)) is clang
         assert len(clang.texts) == 3
+
+
+async def test_it_begins_again_with_the_last_of_each_family(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ckwatch.compile.kept_clang.TEXTS_KEPT", 3)
+    other = WARM.replace("v3", "v4")
+    async with kept.one() as clang, anyio.create_task_group() as tasks:
+        for source in (other, EDITED, WARM.replace("1", "3")):
+            assert await kept.keep(request(source), tasks)
+        again = await kept.found(request(WARM))
+        assert again is not None
+        assert (len(again.texts), again is clang) == (3, False)
+        assert (await kept.compile(other))[1] == 0
+        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("what", ["mistaken", "long"])

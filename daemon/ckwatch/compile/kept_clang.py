@@ -53,8 +53,8 @@ PCH_FLAGS = ("-fno-cxx-modules",)
 """Flags with which headers are made and used, and clangs are kept."""
 
 CLANGS_KEPT = 2
-TEXTS_KEPT = 16
-"""Texts by which one grows, 40 to 150 MB each; the next one begins another."""
+TEXTS_KEPT = 12
+"""Texts by which one grows, 40 to 200 MB each; with the next one another begins, with the last of each family."""
 
 FREE_BYTES = 4 * 2**30
 """One is started or grows only while so much memory is available: it takes 0.6 GB, and the compilers beside it too."""
@@ -102,12 +102,12 @@ class _Fork:
 
 @dataclass(eq=False, slots=True)
 class KeptClang:
-    """One that is running. `texts` are the keys of what it has parsed, with the families of instances that these belong
-    to, `headers` the paths of what it has read, and `read` their contents."""
+    """One that is running. `texts` are what it has parsed by their keys, with the families of instances that these
+    belong to, `headers` the paths of what it has read, and `read` their contents."""
 
     folder: Path
     process: AsyncProcess
-    texts: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, tuple[str, HeaderText]] = field(default_factory=dict)
     headers: tuple[str, ...] = ()
     read: HeaderSet | None = None
     has_ended: bool = False
@@ -126,7 +126,10 @@ class KeptClang:
         """Parse one more text; False if that is not possible. What it has parsed before stays so, also if cancelled."""
         number = self._growing = str(next(self._numbers))
         source = self.folder / f"{number}.hip"
-        await anyio.to_thread.run_sync(_write, source, text)
+        try:
+            await anyio.to_thread.run_sync(_write, source, text)
+        except OSError:  # the store has gone, or is full
+            return False
         return await self._ask("grow", number, source.name, limit_s=START_LIMIT_S) == (_READY,)
 
     async def compile(self, request: CompileRequest, folder: Path, source_id: str) -> ForkEnd | None:
@@ -248,7 +251,7 @@ class KeptClangs:
         kept = self._kept.get((key, tuple(command)))
         if kept is None or kept.has_ended or kept.read is None:
             return None
-        if family is not None and family not in kept.texts.values():
+        if family is not None and all(family != known for known, _ in kept.texts.values()):
             return None
         if not kept.read.holds(self._store.contents.look(), self._roots):
             kept.end()
@@ -271,17 +274,20 @@ class KeptClangs:
         kept = await anyio.to_thread.run_sync(self.find, begin.key, plan.device)
         if kept is not None and text.key in kept.texts:
             return False
+        wanted = {family: text}
         if kept is not None and len(kept.texts) > TEXTS_KEPT:
+            wanted = {**{known: one for known, one in kept.texts.values() if one.key != begin.key}, **wanted}
             kept.end()
             kept = None
         kept = kept or await self._start(begin, plan, request, living)
-        if kept is None:
-            return False
-        if text.key != begin.key and not await kept.grow(text.text):
-            if not kept.has_ended:
-                self._failed.add(text.key)
-            return False
-        return await self._observed(kept, text.key, family, request)
+        for family, text in wanted.items():
+            if kept is None or (text.key != begin.key and not await kept.grow(text.text)):
+                if kept is not None and not kept.has_ended:
+                    self._failed.add(text.key)
+                return False
+            if not await self._observed(kept, text, family, request):
+                return False
+        return True
 
     async def _start(
         self, begin: HeaderText, plan: CompilePlan, request: CompileRequest, living: TaskGroup
@@ -301,7 +307,7 @@ class KeptClangs:
         begun = False
         try:
             await lower_priority(kept.process.pid, request.nice)
-            begun = await kept.ready() and await self._observed(kept, begin.key, "", request)
+            begun = await kept.ready() and await self._observed(kept, begin, "", request)
         finally:
             if not begun:
                 kept.end()
@@ -311,7 +317,7 @@ class KeptClangs:
         self._kept[begin.key, plan.device] = kept
         return kept
 
-    async def _observed(self, kept: KeptClang, text: str, family: str, request: CompileRequest) -> bool:
+    async def _observed(self, kept: KeptClang, text: HeaderText, family: str, request: CompileRequest) -> bool:
         """Note what it has read; it ends if that has changed meanwhile."""
         folders = (*request.include_folders, *self._toolchain.include_folders)
         observer = HeaderObserver(self._store.contents, self._roots)
@@ -329,7 +335,7 @@ class KeptClangs:
         if kept.read is None:
             kept.end()
             return False
-        kept.texts[text] = family
+        kept.texts[text.key] = family, text
         return True
 
     def end(self) -> None:
