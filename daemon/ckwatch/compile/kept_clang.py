@@ -59,6 +59,9 @@ TEXTS_KEPT = 12
 FREE_BYTES = 4 * 2**30
 """One is started or grows only while so much memory is available: it takes 0.6 GB, and the compilers beside it too."""
 
+_HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+"""Fewer faults where forks write: measured, 4 to 12 % of a pass, and no more memory."""
+
 START_LIMIT_S = 600.0
 _END_S = 10.0
 _DOUBTS = re.compile("__(?:BASE_FILE|INCLUDE_LEVEL|COUNTER)__")
@@ -355,7 +358,7 @@ class KeptClangs:
         try:
             await anyio.to_thread.run_sync((folder / TEMPORARY).mkdir, 0o777, True)
             await anyio.to_thread.run_sync(_write, folder / SOURCE_NAME, begin.text)
-            environment = environment_of(self._toolchain.environment, folder)
+            environment = {**_HUGE_PAGES, **environment_of(self._toolchain.environment, folder)}
             process = await start_process(command, environment=environment, folder=folder, stdin=PIPE)
         except BaseException:
             await remove_work_folder(work)
