@@ -114,6 +114,8 @@ class KeptClang:
     headers: tuple[str, ...] = ()
     read: HeaderSet | None = None
     has_ended: bool = False
+    has_spoken: bool = False
+    """It has printed what no fork would repeat, so that it ends."""
     begun_ns: int = field(default_factory=steady_ns)
     _forks: dict[str, _Fork] = field(default_factory=lambda: {_START: _Fork()})
     _growing: str = _START
@@ -123,7 +125,7 @@ class KeptClang:
         """Wait until it has parsed its first text; False if it ends before."""
         with anyio.move_on_after(START_LIMIT_S):
             await self._forks[_START].ended.wait()
-        return not self.has_ended
+        return not self.has_ended and not self.has_spoken
 
     async def grow(self, text: str) -> bool:
         """Parse one more text; False if that is not possible. What it has parsed before stays so, also if cancelled."""
@@ -133,7 +135,8 @@ class KeptClang:
             await anyio.to_thread.run_sync(_write, source, text)
         except OSError:  # the store has gone, or is full
             return False
-        return await self._ask("grow", number, source.name, limit_s=START_LIMIT_S) == (_READY,)
+        grown = await self._ask("grow", number, source.name, limit_s=START_LIMIT_S) == (_READY,)
+        return grown and not self.has_spoken
 
     async def compile(self, request: CompileRequest, folder: Path, source_id: str) -> ForkEnd | None:
         """Compile the source in `folder` for the device; None if a plain pass has to."""
@@ -174,8 +177,9 @@ class KeptClang:
                 await remove_work_folder(self.folder.parent)
 
     def _take(self, line: str) -> None:
-        """A line of its standard error: anything but a report is what no fork would repeat."""
+        """A line of its standard error."""
         if not line.startswith(_REPORT):
+            self.has_spoken = True
             self.end()
             return
         number, *report = line.removeprefix(_REPORT).split()
@@ -285,7 +289,7 @@ class KeptClangs:
         kept = kept or await self._start(begin, plan, request, living)
         for family, text in wanted.items():
             if kept is None or (text.key != begin.key and not await kept.grow(text.text)):
-                if kept is not None and not kept.has_ended:
+                if kept is not None and (kept.has_spoken or not kept.has_ended):
                     self._failed.add(text.key)
                 return False
             if not await self._observed(kept, text, family, request):
@@ -310,12 +314,14 @@ class KeptClangs:
         begun = False
         try:
             await lower_priority(kept.process.pid, request.nice)
-            begun = await kept.ready() and await self._observed(kept, begin, "", request)
+            if await kept.ready():
+                begun = await self._observed(kept, begin, "", request)
+            else:
+                self._failed.add(begin.key)
         finally:
             if not begun:
                 kept.end()
         if not begun:
-            self._failed.add(begin.key)
             return None
         self._kept[begin.key, plan.device] = kept
         return kept
