@@ -162,14 +162,16 @@ async def test_a_cancelled_compile_ends_its_fork(kept: Kept) -> None:
 async def test_it_grows(kept: Kept) -> None:
     async with kept.one() as clang, anyio.create_task_group() as tasks:
         assert not await kept.keep(request(WARM), tasks)
-        assert await kept.keep(request(EDITED), tasks)
+        host = "#if !defined(__HIP_DEVICE_COMPILE__)\nint host = 1;\n#endif\n"
+        assert await kept.keep(request(EDITED + host), tasks)
+        assert not await kept.keep(request(EDITED + host.replace("= 1", "= 2")), tasks)
         assert await kept.found(request(EDITED)) is clang
-        assert len(clang.texts) == 3
+        assert len(clang.texts) == 4
 
 
 async def test_it_begins_again_with_the_last_of_each_family(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ckwatch.compile.kept_clang.TEXTS_KEPT", 3)
-    other = WARM.replace("v3", "v4")
+    other = WARM.replace("v3", "v4").replace("return 1", "return 4")
     async with kept.one() as clang, anyio.create_task_group() as tasks:
         for source in (other, EDITED, WARM.replace("1", "3")):
             assert await kept.keep(request(source), tasks)

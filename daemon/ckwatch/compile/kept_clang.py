@@ -48,7 +48,8 @@ PLUGIN_SOURCE = Path(__file__).with_suffix(".cpp")
 PLUGIN_FLAGS = ("-std=c++17", "-fno-rtti", "-fPIC", "-shared", "-O1", "-w")
 USE_PLUGIN = ("-add-plugin", "ckwatch-keep")
 PLUGINS = "plugins"
-PRAGMA = "#pragma ckwatch_keep\n"
+PRAGMA = 'static_assert(true, "");\n#pragma ckwatch_keep\n'
+"""clang sees it before it acts on the declaration in front of it."""
 PCH_FLAGS = ("-fno-cxx-modules",)
 """Flags with which headers are made and used, and clangs are kept."""
 
@@ -111,6 +112,8 @@ class KeptClang:
     folder: Path
     process: AsyncProcess
     texts: dict[str, tuple[str, HeaderText]] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    """Ids of what the device can see of them: two with the same would define the same names."""
     headers: tuple[str, ...] = ()
     read: HeaderSet | None = None
     has_ended: bool = False
@@ -270,6 +273,7 @@ class KeptClangs:
         begin: HeaderText,
         text: HeaderText,
         family: str,
+        seen: str,
         plan: CompilePlan,
         request: CompileRequest,
         living: TaskGroup,
@@ -279,7 +283,8 @@ class KeptClangs:
         if {begin.key, text.key} & self._failed or (self._available() or 0) < FREE_BYTES:
             return False
         kept = await anyio.to_thread.run_sync(self.find, begin.key, plan.device)
-        if kept is not None and text.key in kept.texts:
+        if kept is not None and (text.key in kept.texts or seen in kept.seen):
+            kept.texts.setdefault(text.key, (family, text))
             return False
         wanted = {family: text}
         if kept is not None and len(kept.texts) > TEXTS_KEPT:
@@ -294,6 +299,8 @@ class KeptClangs:
                 return False
             if not await self._observed(kept, text, family, request):
                 return False
+        if kept is not None:
+            kept.seen.add(seen)
         return True
 
     async def _start(
