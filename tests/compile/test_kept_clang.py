@@ -30,7 +30,8 @@ while IFS='	' read -r what number folder name id limit; do
     grow*) case "$(cat "$folder")" in
         *mistaken*) echo "ckwatch: $number 256 0.1 10" >&2;;
         *long*) touch "$0.long";;
-        *talkative*) echo "/a.h:1:2: warning: so so" >&2;;
+        *talkative*) echo "/a.h:1:2: warning: so so
+ckwatch: ready" >&2;;
         *) echo "$0.grown.h" >> headers.txt; echo 'ckwatch: ready' >&2;;
         esac;;
     *warns*) echo 'kernel.hip:1:2: warning: hm' > "$folder/device.txt"; : > "$folder/device-headers.txt"; echo "ckwatch: $number 0 0.1 10" >&2;;
@@ -90,12 +91,13 @@ class Kept:
         """One that has parsed the source `WARM`; at the end nothing of it is left."""
         async with anyio.create_task_group() as tasks:
             assert await self.keep(request(WARM), tasks)
-            found = await self.found(request(WARM))
-            assert found is not None
-            yield found
+            one = await self.found(request(WARM))
+            assert one is not None
+            clang = one
+            yield clang
             tasks.cancel_scope.cancel()
-        assert not group_runs(found.process.pid)
-        assert not found.folder.exists()
+        assert not group_runs(clang.process.pid)
+        assert not clang.folder.exists()
 
     async def compile(self, source: str) -> tuple[CompileOutcome, int]:
         """The outcome, and how many device passes were run for it."""
@@ -160,9 +162,24 @@ async def test_a_cancelled_compile_ends_its_fork(kept: Kept) -> None:
 async def test_it_grows(kept: Kept) -> None:
     async with kept.one() as clang, anyio.create_task_group() as tasks:
         assert not await kept.keep(request(WARM), tasks)
-        assert await kept.keep(request(EDITED), tasks)
+        host = "#if !defined(__HIP_DEVICE_COMPILE__)\nint host = 1;\n#endif\n"
+        assert await kept.keep(request(EDITED + host), tasks)
+        assert not await kept.keep(request(EDITED + host.replace("= 1", "= 2")), tasks)
         assert await kept.found(request(EDITED)) is clang
-        assert len(clang.texts) == 3
+        assert len(clang.texts) == 4
+
+
+async def test_it_begins_again_with_the_last_of_each_family(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ckwatch.compile.kept_clang.TEXTS_KEPT", 3)
+    other = WARM.replace("v3", "v4").replace("return 1", "return 4")
+    async with kept.one() as clang, anyio.create_task_group() as tasks:
+        for source in (other, EDITED, WARM.replace("1", "3")):
+            assert await kept.keep(request(source), tasks)
+        again = await kept.found(request(WARM))
+        assert again is not None
+        assert (len(again.texts), again is clang) == (3, False)
+        assert (await kept.compile(other))[1] == 0
+        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("what", ["mistaken", "long"])
@@ -204,8 +221,10 @@ async def test_none_is_kept(kept: Kept, what: str) -> None:
         kept.hip.answer(Step.LINK, "error: no member named 'getSema'\n", 1)
     asked = request(WARM.replace("1", f"1 /* {what} */"))
     async with anyio.create_task_group() as tasks:
-        assert not await kept.keep(asked, tasks)
-        assert await kept.found(asked) is None
+        for _ in range(2):
+            assert not await kept.keep(asked, tasks)
+            assert await kept.found(asked) is None
+        assert len([*kept.store.folder.glob(RUNNING)]) <= 1
         tasks.cancel_scope.cancel()
 
 

@@ -147,15 +147,16 @@ def keeps_clangs(ladder: StagedCompiler, toolchain: Toolchain, store: ArtifactSt
 @asynccontextmanager
 async def keeping(ladder: StagedCompiler, *requests: CompileRequest) -> AsyncIterator[KeptClang]:
     """Keep a clang that has parsed the texts of requests."""
+    found = None
     async with anyio.create_task_group() as tasks:
         for request in requests:
             plan = await ladder.plan(request)
             assert plan is not None
             passes = await ladder.plan_with_lines(request, plan)
             assert await ladder.warming.keep(request, plan, passes, tasks)
-        clang = ladder.warming.find_kept(request, plan, passes)
-        assert clang is not None
-        yield clang
+            found = ladder.warming.find_kept(request, plan, passes)
+        assert found is not None
+        yield found
         tasks.cancel_scope.cancel()
 
 

@@ -7,7 +7,7 @@
 // "compile NUMBER FOLDER NAME ID LIMIT": goes on as if the source NAME in FOLDER stood behind the pragma, and writes
 // "device.o", what it says ("device.txt") and the headers that it opens ("device-headers.txt") there. It ends at its
 // first message, and when it has used LIMIT seconds of the processor.
-// "grow NUMBER FILE": parses FILE, which ends with the pragma, and stands in for this process then.
+// "grow NUMBER FILE": parses FILE, which ends with the pragma, and stands in for this process then, if it says nothing.
 // "end NUMBER": ends that fork.
 //
 // The end of standard input, and 20 minutes without a line, end all. The process that was started only waits: those that
@@ -145,7 +145,7 @@ struct Keep : clang::PragmaHandler {
     Keep() : PragmaHandler("ckwatch_keep") {}
 
     // In one that grew: pipes from the process that it stands in for, which ends when that reads no more lines, and to it.
-    int before_ = -1, told_ = -1;
+    int before_ = -1, told_ = -1, errors_ = -1;
     bool compiles_ = false;
 
     void HandlePragma(clang::Preprocessor& preprocessor, clang::PragmaIntroducer where, clang::Token&) override {
@@ -162,6 +162,11 @@ struct Keep : clang::PragmaHandler {
         }
         char nothing = 0;
         if (told_ >= 0) {
+            struct stat said;
+            if (fstat(STDERR_FILENO, &said) != 0 || said.st_size != 0 || dup2(errors_, STDERR_FILENO) < 0) {
+                _exit(refused);
+            }
+            close(errors_);
             prctl(PR_SET_PDEATHSIG, 0);  // its parent ends
             if (write(told_, "", 1) != 1 || read(before_, &nothing, 1) != 0) {
                 _exit(refused);
@@ -227,6 +232,8 @@ struct Keep : clang::PragmaHandler {
                         close(down[1]);
                         told_ = up[1];
                         before_ = down[0];
+                        errors_ = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+                        open_as("grow.txt", STDERR_FILENO);
                         enter(line, preprocessor, where.Loc, /*is_main=*/false);
                     } else {
                         compiles_ = true;

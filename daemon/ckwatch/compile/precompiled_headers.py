@@ -39,6 +39,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from ckwatch.checks.clang_output import parse_clang_log
+from ckwatch.compile.compile_job import source_id
 from ckwatch.compile.dependencies import parse_header_list
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
 from ckwatch.compile.kept_clang import PCH_FLAGS, SOURCE_NAME, KeptClang, KeptClangs
@@ -355,8 +356,8 @@ class HeaderWarmup:
         if self.headers.refusal() is not None:
             return False
         texts = await anyio.to_thread.run_sync(self._device_texts, request, plan)
-        family = _kept_family(request.source)
-        return bool(texts) and await self.kept.grow(texts[0], texts[-1], family, passes, request, living)
+        family, seen = _kept_family(request.source), source_id(request)
+        return bool(texts) and await self.kept.grow(texts[0], texts[-1], family, seen, passes, request, living)
 
     def _device_texts(self, request: CompileRequest, plan: CompilePlan) -> list[HeaderSpec]:
         """The includes, and the source as a header has it, if it can be one; runs in a thread."""
