@@ -174,9 +174,14 @@ class Correction:
         winners: tuple[dict[str, float], ...] = tuple({} for _ in SHARE_WIDTHS)
         off, evidence = sum(self.trend.get(name, 0.0) * value for name, value in trend(self.within(at)).items()), 0.0
         familiar = 0
+        shares = tuple(zip(winners, SHARE_WIDTHS, strict=True))
         for point in self.points:
+            if point.slice == slice_ and familiar < BOTH_KNOWN:
+                familiar = BOTH_KNOWN if point.at[1:3] == at[1:3] else 1
+            if kernel(at, point.at, SHARE_WIDTHS[-1]) < NO_WEIGHT:
+                continue  # the other kernels are narrower
             related = RELATED[0 if point.slice == slice_ else 1 if point.arch == arch else 2]
-            for found, widths in zip(winners, SHARE_WIDTHS, strict=True):
+            for found, widths in shares:
                 weight = related * kernel(at, point.at, widths)
                 if weight > NO_WEIGHT:
                     name = self.known[point.winner]
@@ -184,8 +189,6 @@ class Correction:
             weight = related * kernel(at, point.at, TIME_WIDTHS)
             off += weight * point.coefficient
             evidence += weight
-            if point.slice == slice_ and familiar < BOTH_KNOWN:
-                familiar = BOTH_KNOWN if point.at[1:3] == at[1:3] else 1
         return Nearby(winners=winners, off=off, evidence=evidence, familiar=familiar)
 
     def share_logs(self, instance: GemmInstance, nearby: Nearby) -> tuple[float, ...]:
@@ -472,8 +475,11 @@ def features(instance: GemmInstance, sizes: GemmSizes, found: GemmTime, compute_
         "interwave": float(instance.interwave),
         "stages": float(instance.stages(sizes.x_bytes, sizes.w_bytes)),
         "bytes of an element": sizes.x_bytes,
-        **{f"share of {term.name.lower()}": shares.get(term, 0.0) for term in Bottleneck},
+        **{name: shares.get(term, 0.0) for term, name in _SHARES},
     }
+
+
+_SHARES = [(term, f"share of {term.name.lower()}") for term in Bottleneck]
 
 
 def _whole(size: int, tile: int) -> float:
