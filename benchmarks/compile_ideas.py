@@ -31,7 +31,8 @@ from benchmarks.reporting import RESULTS, machine
 from ckwatch.cli import main as ckwatch
 from ckwatch.compile.compile_job import source_id
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
-from ckwatch.compile.precompiled_headers import INSTANTIATE_FLAG, PCH_FLAGS, include_prefix, warm_text
+from ckwatch.compile.kept_clang import PCH_FLAGS
+from ckwatch.compile.precompiled_headers import INSTANTIATE_FLAG, include_prefix, warm_text
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
