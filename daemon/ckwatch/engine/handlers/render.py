@@ -40,9 +40,6 @@ from ckwatch.workspace.loading import Workspace
 CHARACTERS_KEPT = 8_000_000
 """Their maps take three times as much."""
 
-TEXTS_KEPT = 2000
-"""The same in texts: a short one takes 3 KB with its map."""
-
 CHARACTERS_AT_REST = 500_000
 """Of them, while nothing happens."""
 
@@ -71,7 +68,7 @@ class TextCache:
         self.drop(key)
         self._texts[key] = (generation, rendered)
         self._size += len(rendered.text)
-        self._shrink(self._limit, TEXTS_KEPT)
+        self._shrink(self._limit, self._limit)
 
     def get(self, key: UnitKey, generation: int) -> Rendered | None:
         """The text of this generation, if it is kept."""
