@@ -161,3 +161,38 @@ def test_recursive_value_has_a_representation() -> None:
     node = Node()
     node.next = node
     assert repr(node).endswith("Node(next=...)")
+
+
+@pytest.mark.parametrize("base", [lazy_dataclass.dataclass, dataclasses.dataclass])
+@pytest.mark.parametrize("derived", [lazy_dataclass.dataclass, dataclasses.dataclass])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_classes_of_both_kinds_derive_from_each_other(base: Decorator, derived: Decorator, frozen: bool) -> None:
+    @base(frozen=frozen)
+    class Base:
+        number: int
+
+    @derived(frozen=frozen)
+    class Derived(Base):  # type: ignore[misc]
+        text: str = "y"
+
+    assert Derived(1) == Derived(1, "y")
+    assert repr(Derived(1)).endswith("Derived(number=1, text='y')")
+    with pytest.raises(TypeError, match="cannot inherit"):
+        derived(frozen=not frozen)(type("Mixed", (Base,), {"__annotations__": {}}))
+
+
+@pytest.mark.parametrize("base", [lazy_dataclass.dataclass, dataclasses.dataclass])
+def test_plain_class_derived_from_a_frozen_one_has_attributes_of_its_own(base: Decorator) -> None:
+    @base(frozen=True)
+    class Base:
+        number: int
+
+    class Derived(Base):
+        pass
+
+    one: Any = Derived(1)  # type: ignore[call-arg]
+    one.note = "mine"
+    assert vars(one) == {"number": 1, "note": "mine"}
+    del one.note
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.number = 2

@@ -28,7 +28,10 @@ _ORDERS = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 
 def _made(cls: type, *, eq: bool = True, order: bool = False, frozen: bool = False, **options: Any) -> type:
     own = dict(vars(cls))
+    if any(map(dataclasses.is_dataclass, cls.__mro__[1:])):
+        options["frozen"] = frozen  # which refuses to mix both
     made: type = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
+    made.__dataclass_params__.frozen = frozen  # type: ignore[attr-defined]  # asked where a class is derived
     methods: dict[str, Any] = {
         "__init__": _Lazy("__init__", _frozen_init if frozen else _init),
         "__repr__": _Lazy("__repr__", _repr),
@@ -139,12 +142,21 @@ def _repr(cls: type, name: str) -> Any:
     return recursive_repr("...")(written)
 
 
-def _refuse_set(_self: Any, name: str, _value: object) -> None:
-    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+def _refuse_set(self: Any, name: str, value: object) -> None:
+    if _is_frozen(type(self), name):
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+    object.__setattr__(self, name, value)
 
 
-def _refuse_delete(_self: Any, name: str) -> None:
-    raise FrozenInstanceError(f"cannot delete field {name!r}")
+def _refuse_delete(self: Any, name: str) -> None:
+    if _is_frozen(type(self), name):
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+    object.__delattr__(self, name)
+
+
+def _is_frozen(cls: Any, name: str) -> bool:
+    """A derived class that is no dataclass may have attributes of its own."""
+    return "__dataclass_fields__" in vars(cls) or name in cls.__dataclass_fields__
 
 
 def _getstate(self: Any) -> list[Any]:
