@@ -218,7 +218,7 @@ class KeptClang:
 
 
 def _left_in(folder: Path) -> tuple[bool, tuple[str, ...]]:
-    """Whether a fork has said anything there, and the headers that it has opened."""
+    """Return True if a fork has said anything there, and the headers that it has opened."""
     opened = read_file(folder / _OPENED, SIDE_FILE_LIMIT_BYTES)
     said = (folder / _MESSAGES).stat().st_size > 0
     return said, tuple(sorted(outside(parse_header_list(os.fsdecode(opened)), folder)))
