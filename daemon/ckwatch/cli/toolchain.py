@@ -177,8 +177,8 @@ async def install(options: argparse.Namespace) -> int:
 async def _install_clang_headers(
     options: argparse.Namespace, choice: ToolchainChoice | None, progress: OnProgress
 ) -> list[tuple[str, Path, bool, float]]:
-    """The name and folder of the headers, whether they were there, and the seconds it took; nothing where none were
-    asked for and the compiler is not one of Debian's."""
+    """Return what is installed, where, whether it was there, and after how many seconds; nothing where none were asked
+    for and the compiler is not one of Debian's."""
     begun = time.monotonic()
     toolchain = await anyio.to_thread.run_sync(dependency(options, "discover", discover), choice)
     if not options.clang_headers and not can_fetch_headers(toolchain):

@@ -79,7 +79,7 @@ _OWN_ID = "ckwatch"
 """In place of a source's: if it is used for a name, no fork compiles."""
 
 
-class ParsedHeaders(Protocol):
+class TextToParse(Protocol):
     """A text, and the key of the header that is precompiled of it."""
 
     @property
@@ -112,7 +112,7 @@ class KeptClang:
 
     folder: Path
     process: AsyncProcess
-    texts: dict[str, tuple[str, ParsedHeaders]] = field(default_factory=dict)
+    texts: dict[str, tuple[str, TextToParse]] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     """Ids of what the device can see of them: two with the same would define the same names."""
     headers: tuple[str, ...] = ()
@@ -218,7 +218,7 @@ class KeptClang:
 
 
 def _left_in(folder: Path) -> tuple[bool, tuple[str, ...]]:
-    """True if a fork has printed anything there, and the headers that it has opened."""
+    """Return True if a fork has said anything there, and the headers that it has opened."""
     opened = read_file(folder / _OPENED, SIDE_FILE_LIMIT_BYTES)
     said = (folder / _MESSAGES).stat().st_size > 0
     return said, tuple(sorted(outside(parse_header_list(os.fsdecode(opened)), folder)))
@@ -271,8 +271,8 @@ class KeptClangs:
 
     async def grow(
         self,
-        begin: ParsedHeaders,
-        text: ParsedHeaders,
+        begin: TextToParse,
+        text: TextToParse,
         family: str,
         seen: str,
         plan: CompilePlan,
@@ -305,7 +305,7 @@ class KeptClangs:
         return True
 
     async def _start(
-        self, begin: ParsedHeaders, plan: CompilePlan, request: CompileRequest, living: TaskGroup
+        self, begin: TextToParse, plan: CompilePlan, request: CompileRequest, living: TaskGroup
     ) -> KeptClang | None:
         try:
             plugin = await self.plugin(request.nice)
@@ -334,7 +334,7 @@ class KeptClangs:
         self._kept[begin.key, plan.device] = kept
         return kept
 
-    async def _observed(self, kept: KeptClang, text: ParsedHeaders, family: str, request: CompileRequest) -> bool:
+    async def _observed(self, kept: KeptClang, text: TextToParse, family: str, request: CompileRequest) -> bool:
         """Note what it has read; it ends if that has changed meanwhile."""
         folders = (*request.include_folders, *self._toolchain.include_folders)
         observer = HeaderObserver(self._store.contents, self._roots)
@@ -361,7 +361,7 @@ class KeptClangs:
             self._kept.popitem()[1].end()
 
     async def _run(
-        self, begin: ParsedHeaders, plan: CompilePlan, request: CompileRequest, flags: Sequence[str]
+        self, begin: TextToParse, plan: CompilePlan, request: CompileRequest, flags: Sequence[str]
     ) -> KeptClang:
         work = await anyio.to_thread.run_sync(self._store.work_folder)
         folder = work / begin.key
