@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from ckwatch.compile.background_pch import CLANG_WORTH, BackgroundPch
+from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.kept_clang import CLANGS_KEPT, FREE_BYTES, SOURCE_NAME, KeptClang, KeptClangs
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
@@ -282,44 +281,3 @@ async def test_one_that_has_not_begun_makes_way_for_a_compile(kept: Kept) -> Non
         await until(begun.exists)
         tasks.cancel_scope.cancel()
     assert not [*kept.store.folder.glob(RUNNING)]
-
-
-async def test_one_is_kept_at_once_where_many_compiles_wait(kept: Kept) -> None:
-    """It knows the family then; what takes idle time comes later."""
-    busy = True
-    background = BackgroundPch(lambda: busy, idle_s=0.004)
-    note = partial(background.note, unit="k/one@gfx942", ladder_of=lambda: kept.ladder, compiled=True)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(background.run)
-        note(request(WARM), built=True, waiting=CLANG_WORTH)
-        await until(lambda: len([*kept.store.folder.glob(RUNNING)]) == 1)
-        note(request(EDITED), built=True, waiting=CLANG_WORTH)
-        clang = None
-        with anyio.fail_after(PATIENCE_S):
-            while clang is None:
-                clang = await kept.found(request(EDITED))
-                await anyio.sleep(0.001)
-        assert (await kept.compile(EDITED))[1] == 0
-        assert kept.hip.runs_of(Step.DEVICE_HEADER) == kept.hip.runs_of(Step.HOST_HEADER) == []
-        busy = False
-        await until(lambda: not background.pending)
-        assert len(kept.hip.runs_of(Step.HOST_HEADER)) == 1
-        tasks.cancel_scope.cancel()
-
-
-@pytest.mark.parametrize(("built", "waiting"), [(False, CLANG_WORTH), (True, CLANG_WORTH - 1)])
-async def test_none_is_kept_while_few_wait_or_what_does_not_compile(kept: Kept, built: bool, waiting: int) -> None:
-    asked = 0
-
-    def is_busy() -> bool:
-        nonlocal asked
-        asked += 1
-        return True
-
-    background = BackgroundPch(is_busy, idle_s=0.004)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(background.run)
-        background.note(request(WARM), "k/one@gfx942", lambda: kept.ladder, built=built, compiled=True, waiting=waiting)
-        await until(lambda: asked > 20)
-        assert not kept.ladder.warming.kept
-        tasks.cancel_scope.cancel()

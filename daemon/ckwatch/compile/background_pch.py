@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,10 +29,6 @@ IDLE_S = 1.0
 KERNELS_KEPT = 16
 """Units that were compiled, and families of units that were found, whose headers are made: the last ones."""
 
-CLANG_WORTH = 10
-"""So many compiles that wait are worth a clang that goes on: it takes 20 s of the processor until it knows a family,
-and saves 6 s or more of each that begins later."""
-
 UNITS_KEPT = 256
 """Units of which it is known that they were built before."""
 
@@ -49,7 +44,6 @@ class _Noted:
     built: bool
     compiled: bool
     edited: bool
-    waiting: int
     ladder_of: LadderOf
 
     @property
@@ -59,8 +53,7 @@ class _Noted:
 
 
 class BackgroundPch:
-    """Notes what is compiled, and makes the headers that it needs while not `is_busy`. Where many compiles wait, a
-    clang is kept for them at once.
+    """Notes what is compiled, and makes the headers that it needs while not `is_busy`.
 
     Those of both passes are made side by side where all but one of `jobs` cores are enough for that. A compile that
     comes while headers are being made does not wait for them.
@@ -90,18 +83,10 @@ class BackgroundPch:
         return self.making or bool(self._noted)
 
     def note(
-        self,
-        request: CompileRequest,
-        unit: str,
-        ladder_of: LadderOf | None,
-        *,
-        built: bool,
-        compiled: bool,
-        waiting: int = 0,
+        self, request: CompileRequest, unit: str, ladder_of: LadderOf | None, *, built: bool, compiled: bool
     ) -> None:
-        """Expect a request of `unit` like this again. `built`: its source compiles; `compiled`: it was just now, and so
-        many others were `waiting` when it began. `ladder_of` is called when headers are to be made; None where none
-        are.
+        """Expect a request of `unit` like this again. `built`: its source compiles; `compiled`: it was just now.
+        `ladder_of` is called when headers are to be made; None where none are.
 
         Templates are instantiated ahead only for kernels that were compiled just now: that takes half a minute. A unit
         that was built before and is compiled again is one that somebody edits: it is instantiated itself.
@@ -120,7 +105,7 @@ class BackgroundPch:
                 del self._built[next(iter(self._built))]
         built |= was is not None and was.built
         compiled |= was is not None and was.compiled
-        self._noted[key] = _Noted(request, unit, built, compiled, edited, waiting, ladder_of)
+        self._noted[key] = _Noted(request, unit, built, compiled, edited, ladder_of)
         while len(self._noted) > KERNELS_KEPT:
             del self._noted[next(iter(self._noted))]
         self._news.set()
@@ -145,8 +130,8 @@ class BackgroundPch:
     async def _run(self) -> None:
         while True:
             await self._news.wait()
-            rested_s, urgent = 0.0, False
-            while rested_s < self._idle_s and not (urgent := self._is_urgent()):
+            rested_s = 0.0
+            while rested_s < self._idle_s:
                 await anyio.sleep(self._idle_s / 4)
                 rested_s = 0.0 if self._is_busy() else rested_s + self._idle_s / 4
             if not self._noted:
@@ -158,24 +143,16 @@ class BackgroundPch:
             try:
                 with anyio.CancelScope() as scope:
                     self._made_now = noted, scope
-                    made = await self._make(noted, urgent)
+                    made = await self._make(noted)
             except CkwatchError as error:  # a compile would meet it too, and report it
                 log.info("no precompiled header: %s", error)
             finally:
                 self._made_now = None
             if not made and self._noted.get(key) is noted:
-                if urgent:
-                    self._noted[key] = replace(noted, waiting=0)  # what takes idle time is left
-                else:
-                    del self._noted[key]
+                self._noted.pop(key, None)
 
-    def _is_urgent(self) -> bool:
-        """Return True if a clang that knows what was noted last is worth more than the compiles that it delays."""
-        last = next(reversed(self._noted.values()), None)
-        return last is not None and last.built and last.compiled and last.waiting >= CLANG_WORTH
-
-    async def _make(self, noted: _Noted, urgent: bool) -> bool:
-        """Make missing headers; False when none is missing, or none can be made. What is `urgent` is a clang alone."""
+    async def _make(self, noted: _Noted) -> bool:
+        """Make missing headers; False when none is missing, or none can be made."""
         request, compiled = noted.request, noted.compiled
         ladder = noted.ladder_of()
         if self._ladder is not None and self._ladder is not ladder:
@@ -187,10 +164,8 @@ class BackgroundPch:
         warming = ladder.warming
         if noted.built and compiled:
             await anyio.to_thread.run_sync(partial(warming.built, edited=noted.edited), request, plan)
-        if noted.built and compiled and (urgent or noted.edited or request.lines):
-            kept = await self._keep(ladder, request, plan, urgent)
-            if kept or urgent:
-                return kept
+        if noted.built and compiled and (noted.edited or request.lines) and await self._keep(ladder, request, plan):
+            return True
         lacking = await anyio.to_thread.run_sync(partial(warming.lacking, warm=compiled), request, plan)
         if not lacking:
             await anyio.to_thread.run_sync(warming.headers.tidy)
@@ -205,14 +180,10 @@ class BackgroundPch:
                 tasks.start_soon(make, header)
         return any(made)
 
-    async def _keep(self, ladder: StagedCompiler, request: CompileRequest, plan: CompilePlan, urgent: bool) -> bool:
+    async def _keep(self, ladder: StagedCompiler, request: CompileRequest, plan: CompilePlan) -> bool:
         """Let a clang parse the source. It has the priority of a compile, and is given up for one that comes, until
-        there is none. An `urgent` one goes on, if none knows the family."""
+        there is none."""
         passes = await ladder.plan_with_lines(request, plan)
-        warming = ladder.warming
-        if urgent:
-            known = await anyio.to_thread.run_sync(warming.find_kept, request, plan, passes)
-            return known is None and await warming.keep(request, plan, passes, self._living)
         kept: list[bool] = []
         async with plain_errors(), anyio.create_task_group() as tasks:
 
@@ -222,6 +193,6 @@ class BackgroundPch:
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(give_up)
-            kept.append(await warming.keep(request, plan, passes, self._living))
+            kept.append(await ladder.warming.keep(request, plan, passes, self._living))
             tasks.cancel_scope.cancel()
         return not kept or kept[0]

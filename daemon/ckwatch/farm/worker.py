@@ -247,9 +247,7 @@ class FarmWorker(WorkerPlugin):
             BuildOptions(force=options.force, side_by_side=self._has_room(), waiting=options.waiting),
         )
         if options.precompile and not result.from_store:
-            self._background_pch.note(
-                request, options.unit, lambda: builder.ladder, built=result.ok, compiled=True, waiting=options.waiting
-            )
+            self._background_pch.note(request, options.unit, lambda: builder.ladder, built=result.ok, compiled=True)
         return await to_thread.run_sync(self._packed, result, roots, PathRoots(toolchain.roots), store)
 
     def _has_room(self) -> bool:

@@ -135,10 +135,7 @@ class CompileHandler:
             progress = _Progress(effect.work, self._post, lines, slow, unit.take)
             result = await unit.compiler.builder.build(unit.request, options, progress.tell)
         self.compiled += 1
-        waiting = 0 if effect.on_farm else effect.waiting
-        self._background_pch.note(
-            unit.request, effect.unit.id, self._tools.ladder_of, built=result.ok, compiled=True, waiting=waiting
-        )
+        self._background_pch.note(unit.request, effect.unit.id, self._tools.ladder_of, built=result.ok, compiled=True)
         disk_full = result.message if result.fault is CompileFault.NO_SPACE else None
         if disk_full != self._disk_full:
             self._disk_full = disk_full
