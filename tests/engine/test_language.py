@@ -146,7 +146,7 @@ def assert_is_gemm(found: TemplateDetail) -> None:
 
 
 async def values(daemon: Daemon, parameter: str, **more: object) -> dict[str, list[object]]:
-    asked: dict[str, Any] = {"client": None, "unit": GEMM_UNIT, "parameter": parameter, **more}
+    asked: dict[str, Any] = {"scope": MAIN, "unit": GEMM_UNIT, "parameter": parameter, **more}
     found = await daemon.language.values(**asked)
     assert all(bool(one.why_not) is not one.accepted for one in found)
     assert [one.accepted for one in found] == sorted((one.accepted for one in found), reverse=True)
@@ -193,13 +193,13 @@ async def test_values_in_a_clients_view(gemm: Bench) -> None:
     async with gemm.open() as daemon:
         await daemon.requests.overlay("editor", path, text.replace('PipelineVer = "v3"', 'PipelineVer = "v1"', 1))
         await known(daemon)
-        found = await values(daemon, "BlkGemmPipeSched", client="editor")
+        found = await values(daemon, "BlkGemmPipeSched", scope="editor")
         assert found == {"accepted": ["Intrawave", "Interwave"], "refused": []}
         assert (await values(daemon, "BlkGemmPipeSched"))["refused"] == ["Interwave"]
         # what is being written breaks the file: the values of the file on disk are better than none
         await daemon.requests.overlay("editor", path, text + "\nMPerBlock = ")
         await known(daemon)
-        assert (await values(daemon, "BlkGemmPipeSched", client="editor"))["accepted"]
+        assert (await values(daemon, "BlkGemmPipeSched", scope="editor"))["accepted"]
 
 
 async def test_units_that_are_not_there(gemm: Bench) -> None:

@@ -169,7 +169,7 @@ def test_an_output_without_elements(convolution: Any) -> None:
 def test_what_a_convolution_says_of_itself(convolution: Any) -> None:
     text = " ".join(convolution.gemm.__doc__.split())
     assert "X: NBatch × NInChannels × InputSize_0 × InputSize_1, layout NHWGC, float32" in text
-    assert "Where nothing tells them, GroupCount is 1, ConvolutionStrides_0 is 1," in text
+    assert "Without these, GroupCount is 1, ConvolutionStrides_0 is 1," in text
 
 
 class Exporting:

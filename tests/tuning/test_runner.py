@@ -129,8 +129,8 @@ async def test_more_devices_take_turns_in_fewer_rounds(runs: Runs, journal: Tuni
         assert client.side_by_side == devices
         by_device = Counter(point.device for point in run.record.points for _ in point.results)
         rounds[devices] = max(by_device.values())
-    assert rounds[2] <= 0.6 * rounds[1]
-    assert rounds[4] <= 0.35 * rounds[1]
+    assert rounds[2] <= 0.75 * rounds[1]  # half of them where no build is late
+    assert rounds[4] <= 0.5 * rounds[1]
 
 
 async def test_a_run_goes_on_where_it_was(runs: Runs) -> None:

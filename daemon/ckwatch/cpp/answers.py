@@ -84,6 +84,12 @@ def locations(result: Json | Sequence[Json] | None, places: Places) -> list[Loca
     return list(dict.fromkeys(one for one in found if one is not None))
 
 
+def are_in_another_text(result: Json | Sequence[Json] | None, places: Places) -> bool:
+    """Return True if one is in a text of clangd's memory that was not asked about: a name of another instance or side
+    that clangd takes for the same."""
+    return any(in_memory(one.uri) and one.uri != places.uri for one in _named(result))
+
+
 def files(result: Json | Sequence[Json] | None) -> list[str]:
     """The paths of locations that are in files, not in texts that only clangd has."""
     return [path for one in _named(result) if (path := path_of(one.uri)) is not None]

@@ -97,7 +97,11 @@ class Question:
 
     async def _first_locations(self, positions: Sequence[Position]) -> ClangdAnswer:
         for position in positions[:ROUNDS]:
-            if found := answers.locations(await self._ask(position), self.places):
+            given = await self._ask(position)
+            found = answers.locations(given, self.places)
+            if not found and answers.are_in_another_text(given, self.places):
+                found = answers.locations(await self._ask(position, alone=True), self.places)
+            if found:
                 return ClangdAnswer(locations=found)
         return ClangdAnswer()
 
@@ -142,10 +146,13 @@ class Question:
     async def _made(self, make: Callable[..., Any], result: Any, *more: Any) -> ClangdAnswer:
         return ClangdAnswer(await to_thread.run_sync(make, result, self.places, *more))
 
-    async def _ask(self, position: Position | None, more: Mapping[str, Any] | None = None) -> Any:
+    async def _ask(
+        self, position: Position | None, more: Mapping[str, Any] | None = None, *, alone: bool = False
+    ) -> Any:
         where = {} if position is None else {"position": to_lsp(position)}
         question = self.request.question
-        ask = self.supervisor.ask_alone if question in FROM_ALL_TEXTS else self.supervisor.ask
+        alone |= question in FROM_ALL_TEXTS
+        ask = self.supervisor.ask_alone if alone else self.supervisor.ask
         return await ask(self.text, METHODS[question][0], {**where, **(more or {})})
 
     async def _renamed(self, position: Position) -> Any:
