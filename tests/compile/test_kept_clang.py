@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 
 from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.build_events import BuildOptions
-from ckwatch.compile.kept_clang import CLANGS_KEPT, FREE_BYTES, SOURCE_NAME, KeptClang, KeptClangs
+from ckwatch.compile.kept_clang import CLANGS_KEPT, FREE_BYTES, SOURCE_NAME, TEXTS_KEPT, KeptClang, KeptClangs
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
@@ -169,11 +169,11 @@ async def test_it_grows(kept: Kept) -> None:
         assert len(clang.texts) == 4
 
 
-async def test_it_begins_again_with_the_last_of_each_family(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ckwatch.compile.kept_clang.TEXTS_KEPT", 3)
+async def test_it_begins_again_with_the_last_of_each_family(kept: Kept) -> None:
     other = WARM.replace("v3", "v4").replace("return 1", "return 4")
     async with kept.one() as clang, anyio.create_task_group() as tasks:
-        for source in (other, EDITED, WARM.replace("1", "3")):
+        for source in (other, *(WARM.replace("return 1", f"return {10 + each}") for each in range(TEXTS_KEPT - 1))):
+            assert await kept.found(request(WARM)) is clang
             assert await kept.keep(request(source), tasks)
         again = await kept.found(request(WARM))
         assert again is not None

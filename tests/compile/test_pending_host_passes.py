@@ -11,10 +11,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ckwatch.compile import pending_host_passes
 from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid, ProcessorUsed
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.driver_plan import PassSide
+from ckwatch.compile.pending_host_passes import LIMIT
 from ckwatch.compile.request import CompileFault, CompileRequest
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
@@ -157,17 +157,14 @@ async def test_a_fault_after_a_check(builder: Builder, hip: FakeHip, store: Arti
     assert (await builder.build(request())).ok
 
 
-async def test_so_many_are_kept(
-    builder: Builder, hip: FakeHip, store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pending_host_passes, "LIMIT", 2)
-    requests = [request(f"int {SYMBOL}() {{ return {number}; }}\n") for number in range(4)]
+async def test_so_many_are_kept(builder: Builder, hip: FakeHip, store: ArtifactStore) -> None:
+    requests = [request(f"int {SYMBOL}() {{ return {number}; }}\n") for number in range(LIMIT + 2)]
     for one in requests:
         await builder.check(one)
-    assert len(folders(store)) == 2
+    assert len(folders(store)) == LIMIT
     for one in reversed(requests):
         assert (await builder.build(one)).ok
-    assert len(hip.runs_of(Step.HOST)) == 6
+    assert len(hip.runs_of(Step.HOST)) == LIMIT + 4
     assert folders(store) == []
 
 
