@@ -222,9 +222,8 @@ class Device:
 class DeviceFacts(Device):
     """A device as its own runtime describes it.
 
-    Clocks in MHz are the highest that its specification
-    allows; 0 for what is not known. `last_level_cache_bytes` is that of the whole device. `local_memory_bytes`: LDS, or
-    shared memory, that one workgroup may have at most.
+    Clocks in MHz are the highest that its specification allows; 0 for what is not known. `last_level_cache_bytes` is
+    that of the whole device. `local_memory_bytes`: LDS, or shared memory, that one workgroup may have at most.
     """
 
     total_memory_bytes: int = 0

@@ -59,13 +59,12 @@ class TimedArtifact:
 class Timing(TimedArtifact):
     """One artifact on one shape, device and cache state; the samples, which `timing` has, are summed up.
 
-    `minimum_us` to `q3_us` is the
-    interval that comparisons use, `relative_error` the standard error of the median. `converged`: it did not end for
-    want of time or samples. `given_up`: it was certainly slower than what it competed with. `bound_us` is the
-    roofline's time at the specified clock; `bound_percent` and `observed_percent` are the parts of the roofline that
-    were reached, at that clock and at the observed one. `failure`: the kind of failure (then all figures are 0 and
-    `cache` is empty), described by `message`. `standing`: whether it belongs to the unit's present artifact.
-    `comparisons`: with the previous artifact, the baseline and the vendor's library, as far as they exist.
+    `minimum_us` to `q3_us` is the interval that comparisons use, `relative_error` the standard error of the median.
+    `converged`: it did not end for want of time or samples. `given_up`: it was certainly slower than what it competed
+    with. `bound_us` is the roofline's time at the specified clock; `bound_percent` and `observed_percent` are the parts
+    of the roofline that were reached, at that clock and at the observed one. `failure`: the kind of failure (then all
+    figures are 0 and `cache` is empty), described by `message`. `standing`: whether it belongs to the unit's present
+    artifact. `comparisons`: with the previous artifact, the baseline and the vendor's library, as far as they exist.
     `flushed_instructions`: the instruction caches were flushed before each launch. `cycles`: the median of time ×
     clock, where the clock was read beside the times; under a power limit cycles repeat and times do not. `limited_by`:
     what held the clock down meanwhile, such as `power`. `noise_floor_us`: differences below it say nothing. `machine`:

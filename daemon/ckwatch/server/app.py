@@ -17,7 +17,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.server.clients import Activity, Clients, Limits
 from ckwatch.server.engine_api import Engine
 from ckwatch.server.middleware import RequestMiddleware
-from ckwatch.server.responses import InvalidRequestError, on_error, on_http_error, on_invalid
+from ckwatch.server.responses import on_error, on_http_error
 from ckwatch.server.routes import PREFIX, Handlers
 
 
@@ -34,11 +34,7 @@ def make_app(
     app = Starlette(
         routes=[Route(f"{PREFIX}/openapi.json", _document), *Handlers(engine, clients, limits, stop).routes()],
         middleware=[Middleware(RequestMiddleware, limits=limits, activity=activity or Activity())],
-        exception_handlers={
-            CkwatchError: on_error,
-            InvalidRequestError: on_invalid,
-            HTTPException: on_http_error,
-        },
+        exception_handlers={CkwatchError: on_error, HTTPException: on_http_error},
     )
     app.router.redirect_slashes = False
     return app

@@ -7,6 +7,7 @@ not catch becomes status 500 and a log entry.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from http import HTTPStatus
 
 import anyio
@@ -20,13 +21,21 @@ _log = logging.getLogger(__name__)
 
 
 class RequestRefusedError(Exception):
-    """A request that gets this answer and no other."""
+    """A request that gets this answer and no other. Unless its body `is_read`, what is left of it is not read."""
 
-    def __init__(self, status: HTTPStatus, error: str, hint: str | None = None) -> None:
+    def __init__(
+        self,
+        status: HTTPStatus,
+        error: str,
+        hint: str | None = None,
+        details: Sequence[str] = (),
+        *,
+        is_read: bool = False,
+    ) -> None:
         super().__init__(error)
-        self.answer = problem_response(status, error, hint)
-        # What is left of the body is not read.
-        self.answer.headers["connection"] = "close"
+        self.answer = problem_response(status, error, hint, details)
+        if not is_read:
+            self.answer.headers["connection"] = "close"
 
 
 class ClientDisconnectedError(Exception):

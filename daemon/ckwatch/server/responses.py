@@ -31,14 +31,6 @@ ROUTES_HINT = "GET /v1/openapi.json describes the API."
 OUR_FAULT = Problem(error="internal error in the daemon", hint="See `ckwatch logs`.")
 
 
-class InvalidRequestError(Exception):
-    """Arguments of a request that are wrong, each by its name."""
-
-    def __init__(self, mistakes: Sequence[str]) -> None:
-        super().__init__("; ".join(mistakes))
-        self.mistakes = mistakes
-
-
 def json_bytes(value: object) -> bytes:
     """JSON in UTF-8. What is no Unicode (names of files in another encoding) becomes `?`."""
     if isinstance(value, str):
@@ -87,20 +79,14 @@ async def on_error(_request: Request, error: Exception) -> Response:
     return error_response(error)
 
 
-async def on_invalid(_request: Request, error: Exception) -> Response:
-    """The handler of InvalidRequestError."""
-    assert isinstance(error, InvalidRequestError)  # noqa: S101 - as above
-    return problem_response(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid request", ROUTES_HINT, error.mistakes)
-
-
 async def on_http_error(request: Request, error: Exception) -> Response:
-    """The handler of what the framework refuses: no such path, no such method, a body that cannot be parsed."""
+    """The handler of what the framework refuses: no such path, no such method."""
     assert isinstance(error, HTTPException)  # noqa: S101 - as above
     where = f"{request.method} {request.url.path}"
     message = {
         HTTPStatus.NOT_FOUND: f"there is no {request.url.path}",
         HTTPStatus.METHOD_NOT_ALLOWED: f"there is no {where}",
-    }.get(HTTPStatus(error.status_code), error.detail)
+    }.get(HTTPStatus(error.status_code), f"{where}: {error.detail}")
     answer = problem_response(error.status_code, message, ROUTES_HINT)
     answer.headers.update(error.headers or {})
     return answer

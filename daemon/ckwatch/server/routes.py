@@ -15,7 +15,6 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 from pydantic_core import ErrorDetails
 from starlette.datastructures import QueryParams
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -27,7 +26,8 @@ from ckwatch.questions.table import ENDPOINTS, Answers
 from ckwatch.server import streams
 from ckwatch.server.clients import Clients, Limits
 from ckwatch.server.engine_api import Engine
-from ckwatch.server.responses import InvalidRequestError, json_response
+from ckwatch.server.middleware import RequestRefusedError
+from ckwatch.server.responses import ROUTES_HINT, json_response
 from ckwatch.wire.requests import OverlayRequest
 from ckwatch.wire.schema import ClientId
 from ckwatch.wire.schema import Request as JsonRequest
@@ -125,7 +125,7 @@ def _response(endpoint: AnyEndpoint, answer: Any, shared: streams.StreamContext)
 
 
 async def _received(endpoint: AnyEndpoint, request: Request) -> dict[str, BaseModel]:
-    """The arguments by their place. Raises InvalidRequestError, and HTTPException for what is not JSON."""
+    """The arguments by their place. Raises RequestRefusedError for wrong ones."""
     models = request_models(endpoint)
     given: dict[str, Any] = {"path": request.path_params, "query": _in_query(models.query, request.query_params)}
     mistakes: list[str] = []
@@ -141,7 +141,8 @@ async def _received(endpoint: AnyEndpoint, request: Request) -> dict[str, BaseMo
         except ValidationError as error:
             mistakes += [_mistake(place, one) for one in error.errors(include_url=False, include_context=False)]
     if mistakes:
-        raise InvalidRequestError(mistakes)
+        status = HTTPStatus.UNPROCESSABLE_ENTITY
+        raise RequestRefusedError(status, "invalid request", ROUTES_HINT, mistakes, is_read=True)
     return found
 
 
@@ -172,7 +173,7 @@ def _json(body: bytes) -> Any:
         reason = "it is nested too deeply"
     except ValueError as error:  # an integer of more digits than Python reads
         reason = str(error)
-    raise HTTPException(HTTPStatus.BAD_REQUEST, f"the body is not valid JSON: {reason}")
+    raise RequestRefusedError(HTTPStatus.BAD_REQUEST, f"the body is not valid JSON: {reason}", is_read=True)
 
 
 def _values(endpoint: AnyEndpoint, received: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:

@@ -139,7 +139,7 @@ class FollowedBenchmarks(FollowedWork[_FollowedBenchmark]):
             benchmark.report(BenchLine(event="skipped", unit=name, shape=shape, text=why))
 
     def _stage(self, unit: str, shape: str, stage: str) -> None:
-        for benchmark in self._told(unit):
+        for benchmark in self._waiting_for(unit):
             if shape not in benchmark.left[unit]:
                 continue
             if (unit, shape) not in benchmark.begun:

@@ -117,6 +117,6 @@ class FollowedWork(Generic[Request]):
             one.end_if_complete()
             await feed.wait(seq)
 
-    def _told(self, unit: str) -> Iterator[Request]:
+    def _waiting_for(self, unit: str) -> Iterator[Request]:
         """The requests that wait for a unit."""
         return (one for one in self._followed if unit in one.pending)
