@@ -98,13 +98,13 @@ async def reporting_for(effect: Check | Compile, place: PlaceLog, post: PostEven
 
 
 def placing(
-    effect: LookUp | Check | Compile, text: Rendered, header_warnings: bool, inputs: CompilerInputs
+    effect: LookUp | Check | Compile, text: Rendered, header_warnings: bool, inputs: Callable[[], CompilerInputs]
 ) -> PlaceLog:
     """Return a function that makes diagnostics of a log of the effect's compiler."""
     read_line = line_reader(effect.overlays)
 
     def place(log: str) -> tuple[Diagnostic, ...]:
-        return live_diagnostics(effect.unit, text, log, read_line, header_warnings=header_warnings, inputs=inputs)
+        return live_diagnostics(effect.unit, text, log, read_line, header_warnings=header_warnings, inputs=inputs())
 
     return place
 

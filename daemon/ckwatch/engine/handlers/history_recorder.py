@@ -83,7 +83,10 @@ class HistoryRecorder:
         """Write new results, those of a while together."""
         self._settled |= dict.fromkeys(effect.units)
         await anyio.sleep(max(0.0, self._tried_at + TOGETHER_S - time.monotonic()))
-        return RecordFinished(effect.work, await self._write(effect, effect.units))
+        problem = await self._write(effect, effect.units)
+        for name in effect.units:
+            self._settled.pop(name, None)
+        return RecordFinished(effect.work, problem)
 
     async def _write(self, effect: Record, settled: Collection[str]) -> str | None:
         """Write what is new, and the results of units that have just `settled`; what is wrong with the history, if
@@ -118,8 +121,6 @@ class HistoryRecorder:
         except HistoryError as error:
             self.problem = str(error)
             return self.problem
-        for name in settled:
-            self._settled.pop(name, None)
         for record in records:
             if self._unwritten.get(record.unit) is record:
                 del self._unwritten[record.unit]
