@@ -417,9 +417,7 @@ def _staged(folder: Path, texts: Mapping[str, bytes], products: Mapping[str, Pat
         if not flushed_if_holding(folder / name, text):
             write_flushed(folder / name, text)
     for path in products.values():
-        target = folder / path.name
-        take_flushed(path, target)
-        files[path.name] = entries.StoredFile(target.stat().st_size, digest_file(target))
+        files[path.name] = entries.StoredFile(*take_flushed(path, folder / path.name))
     return dict(sorted(files.items()))
 
 
