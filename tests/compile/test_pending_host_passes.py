@@ -40,8 +40,8 @@ def make_builder(hip: FakeHip, store: ArtifactStore) -> Builder:
 
 
 def folders(store: ArtifactStore) -> list[Path]:
-    """Return the files that compiles have left behind."""
-    return list(store.folder.glob("runs/*/*"))
+    """Return the folders in which compiles have left something behind."""
+    return [folder for folder in store.folder.glob("runs/*/*") if any(folder.iterdir())]
 
 
 def wrong(hip: FakeHip, *sides: PassSide) -> None:

@@ -30,7 +30,7 @@ from ckwatch.core.events import (
 )
 from ckwatch.core.files import is_quiet
 from ckwatch.core.phases import TRANSITIONS, Phase
-from ckwatch.core.state import State
+from ckwatch.core.state import COMPILING, State
 from ckwatch.core.timing_schedule import DISTURBING_WORK
 from ckwatch.core.unit_state import UnitState
 from ckwatch.model.errors import CkwatchError
@@ -171,13 +171,17 @@ def _check_work(state: State) -> None:
     _require(state.single_pass_compiles <= state.running.keys(), "a pass that runs alone runs")
     _require(state.storing <= state.running.keys(), "a compile that is being stored runs")
     _require(state.on_farm <= state.running.keys(), "a compile on the farm runs")
-    _require(state.at_work(WorkKind.RENDER) <= 2 * state.renders, "renders are bounded")
-    _require(state.at_work(WorkKind.LOOK_UP) <= state.look_ups, "look-ups are bounded")
+    kinds = [work.kind for work in state.running.values()]
+    _require(all(state.at_work[kind] == kinds.count(kind) for kind in WorkKind), "all that runs is counted")
+    compilers = {number for number, work in state.running.items() if work.kind in COMPILING}
+    _require(state.compilers.keys() == compilers - state.storing - state.on_farm, "compilers of this machine are known")
+    _require(state.at_work[WorkKind.RENDER] <= 2 * state.renders, "renders are bounded")
+    _require(state.at_work[WorkKind.LOOK_UP] <= state.look_ups, "look-ups are bounded")
 
 
 def _check_analyzing(state: State) -> None:
     work = state.analyzing
-    _require(state.at_work(WorkKind.ANALYZE) == (work is not None), "one analysis at a time")
+    _require(state.at_work[WorkKind.ANALYZE] == (work is not None), "one analysis at a time")
     for unit in state.all_units():
         _require(unit.figures.work is None or unit.figures.work is work, "is analyzed by the one analysis", unit)
         waits = unit.key in state.analyze_queue
@@ -190,7 +194,7 @@ def _check_analyzing(state: State) -> None:
 
 def _check_measuring(state: State) -> None:
     works = list(state.measuring.values())
-    _require(state.at_work(WorkKind.MEASURE) == len(works), "one measurement at a time on a device")
+    _require(state.at_work[WorkKind.MEASURE] == len(works), "one measurement at a time on a device")
     for work in works:
         if work.exclusive and work.number not in state.cancelled:
             disturbing = (other for other in state.running.values() if other.number not in state.on_farm)
@@ -209,7 +213,7 @@ def _check_measuring(state: State) -> None:
 
 def _check_advising(state: State) -> None:
     work = state.advising
-    _require(state.at_work(WorkKind.ADVISE) == (work is not None), "one search for advice at a time")
+    _require(state.at_work[WorkKind.ADVISE] == (work is not None), "one search for advice at a time")
     for unit in state.all_units():
         mine = unit.advice.work
         _require(mine is None or mine is work, "is looked into by the one search", unit)
@@ -238,7 +242,7 @@ def _check_toolchains(state: State) -> None:
 
 def _check_verifying(state: State) -> None:
     work = state.verifying
-    _require(state.at_work(WorkKind.VERIFY) == (work is not None), "one verification at a time")
+    _require(state.at_work[WorkKind.VERIFY] == (work is not None), "one verification at a time")
     for unit in state.all_units():
         mine = unit.verification.work
         _require(mine is None or mine is work, "is verified by the one verification", unit)

@@ -22,7 +22,6 @@ from ckwatch.core.events import (
     CheckWithRequested,
     ClientLost,
     CompilerEnded,
-    CompileStarted,
     DevicesFound,
     FarmChanged,
     FilesChanged,
@@ -247,9 +246,7 @@ class Sequences(RuleBasedStateMachine):
     @rule(which=st.integers(0, 3), seed=seeds)
     def compiled(self, which: int, seed: int) -> None:
         compilers = self._compilers()
-        number = compilers[which % len(compilers)]
-        self.world.send(CompileStarted(self.world.works[number].effect.work))
-        self.world.answer(number, seed=seed)
+        self.world.answer(compilers[which % len(compilers)], seed=seed)
 
     @precondition(lambda self: self._compilers())
     @rule(path=st.sampled_from((*TEMPLATES, *HEADERS)), number=st.integers(2, 5), seed=st.integers(1, 20))

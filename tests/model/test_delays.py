@@ -23,6 +23,7 @@ OTHERS = {
     "engine/queries/changes.py": "releases for many followers keep a distance, CHANGES_UNDER_LOAD at most",
     "engine/handlers/measure.py": "a device is given back that no tuning run needs any more",
     "engine/handlers/farm_link.py": "the farm is looked at now and then",
+    "engine/handlers/history_recorder.py": "results of a while are written to the history together",
     "engine/loop.py": "memory is measured, and a long step gives others a turn",
     "engine/watch/watcher.py": "scans for what no event reported; a batch is due by `PendingChanges.due_s`",
     "client/events.py": "a daemon that has gone is sought again",

@@ -106,23 +106,27 @@ def parameter_behind(unit: Unit, emitted: RenderedInstance, argument: str, sourc
     return alike.get(folded(argument))
 
 
+OPERATIONS_KEPT = 16
+
+
 def passed_values(unit: Unit) -> Mapping[str, ParameterValue]:
     """Return the values of a unit's parameters, and a number for its operation, to compare it with later."""
     return {**unit.instance.parameters, OPERATION: _numbers.of(unit.kernel.operation)}
 
 
 class _OperationNumbers:
-    """The number of the last operation: units of one kernel come one after the other."""
+    """The numbers of the last operations: units of few kernels come at a time."""
 
     def __init__(self) -> None:
-        self._last: tuple[Operation | None, int] = (None, 0)
+        self._known: dict[int, tuple[Operation, int]] = {}
 
     def of(self, operation: Operation) -> int:
-        known, number = self._last
-        if known is not operation:
-            number = crc32(repr(operation).encode())
-            self._last = operation, number
-        return number
+        known = self._known.get(id(operation))
+        if known is None:
+            if len(self._known) >= OPERATIONS_KEPT:
+                del self._known[next(iter(self._known))]
+            known = self._known[id(operation)] = operation, crc32(repr(operation).encode())
+        return known[1]
 
 
 _numbers = _OperationNumbers()

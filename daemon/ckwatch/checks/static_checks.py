@@ -40,6 +40,8 @@ UNSUPPORTED = re.compile(r'static_assert\(false, "((?:[^"\\]|\\.)*)"\);  // \[op
 FOREIGN = 3
 """So many parameters that no instance sets are those of another template."""
 
+_DEFINED = re.compile(r"\bint\s+(\w+)\s*\([^(){};]*\)\s*\{")
+
 UNDEFINED = re.compile(r"^'(\w+)' is undefined|^the instance sets no parameter '(\w+)'")
 
 
@@ -112,7 +114,9 @@ def not_exported(rendered: Rendered) -> tuple[Diagnostic, ...]:
     Any macro whose name speaks of an export, and the attribute that it stands for, count as `PT_EXPORT`.
     """
     text = rendered.text
-    for declared in re.finditer(rf"\bint\s+{re.escape(rendered.symbol)}\s*\([^(){{}};]*\)\s*\{{", text):
+    for declared in _DEFINED.finditer(text):
+        if declared[1] != rendered.symbol:
+            continue
         before = text[: declared.start()]
         plain = re.sub(r"^[ \t]*#[^\n]*$|//[^\n]*$|/\*.*?\*/", "", before[-2000:], flags=re.MULTILINE | re.DOTALL)
         head = re.split(r"[;{}]", plain)[-1]
@@ -121,8 +125,7 @@ def not_exported(rendered: Rendered) -> tuple[Diagnostic, ...]:
             missing.append('extern "C"')
         if not re.search(r"EXPORT|visibility|declspec", head, re.IGNORECASE):
             missing.append("PT_EXPORT")
-        origin = rendered.source_map.origin_of_range(declared.start(), declared.start() + 1)
-        if missing and origin is not None:
+        if missing and (origin := rendered.source_map.origin_of_range(declared.start(), declared.start() + 1)):
             words = " ".join(missing)
             message = f"`{words}` is missing in front of the kernel: the compiled library would not offer it"
             start = origin.span.start

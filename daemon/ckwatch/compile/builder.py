@@ -52,8 +52,9 @@ _ATTEMPTS = 3
 _GONE = "the artifact store was deleted while this was being compiled"
 _UNREADABLE = "a header is included that cannot be read"
 _POLL_S = 0.1
-_LOOKS_APART_S = 0.04
-"""Compiles that end faster share a look at the headers: each is a thousand `stat` calls."""
+_STORED_TOGETHER = 16
+_LOOKS_APART_S = 0.25
+"""Compiles that end faster share a look at the headers, at most so many: each is a thousand `stat` calls."""
 
 _KEYS_KEPT = 8192
 """Requests of which the key is remembered: a look-up is followed by the compile, when those before it are done."""
@@ -111,8 +112,8 @@ class Builder:
         self._launch = launch
         self._roots = PathRoots(toolchain.roots)
         self._observer = HeaderObserver(store.contents, self._roots)
-        self._storing = Turns(_LOOKS_APART_S)
         self._flights: dict[str, tuple[anyio.Lock, int]] = {}
+        self._storing = Turns(_LOOKS_APART_S, _STORED_TOGETHER, lambda: len(self._flights))
         self._keys: dict[CompileRequest, str] = {}
         self._host_arch = anyio.Lock()
         self._host: str | None = None

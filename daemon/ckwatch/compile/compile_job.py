@@ -85,7 +85,7 @@ class CompileJob:
         )
         self.commands.append(
             CompilerCommand(
-                tuple(self.own_names(argument) for argument in finished.arguments),
+                tuple(self.own_names("\0".join(finished.arguments)).split("\0")),
                 finished.exit_status,
                 finished.duration_s,
                 finished.peak_memory_bytes,

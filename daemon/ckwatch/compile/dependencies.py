@@ -54,21 +54,22 @@ def missing_headers(log: str) -> list[str]:
 
 def read_headers(folder: Path, dependency_file: str, header_list: str) -> tuple[str, ...]:
     """The headers of the compile that ran in `folder`, as absolute paths, those in `folder` itself left out."""
-    texts = ["", ""]
+    texts = [b"", b""]
     for index, file in enumerate((dependency_file, header_list)):
         with suppress(FileNotFoundError):
-            texts[index] = os.fsdecode(read_file(folder / file, SIDE_FILE_LIMIT_BYTES))
+            texts[index] = read_file(f"{folder}/{file}", SIDE_FILE_LIMIT_BYTES)
     names, absolute = _sorted_names(*texts)
-    if absolute and not any(str(folder) in text for text in texts):
+    if absolute and not any(os.fsencode(folder) in text for text in texts):
         return names
     return tuple(sorted(outside(names, folder)))
 
 
 @lru_cache(maxsize=8)
-def _sorted_names(dependency_file: str, header_list: str) -> tuple[tuple[str, ...], bool]:
+def _sorted_names(dependency_file: bytes, header_list: bytes) -> tuple[tuple[str, ...], bool]:
     """Return the names in both files, and True if all are absolute paths: a thousand compiles of one kernel name the
     same."""
-    names = tuple(sorted({*parse_dependency_file(dependency_file), *parse_header_list(header_list)}))
+    dependencies, headers = os.fsdecode(dependency_file), os.fsdecode(header_list)
+    names = tuple(sorted({*parse_dependency_file(dependencies), *parse_header_list(headers)}))
     return names, all(name.startswith("/") for name in names)
 
 

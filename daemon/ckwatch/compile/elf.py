@@ -262,12 +262,13 @@ def needed_libraries(data: bytes) -> tuple[str, ...]:
 def weaken(path: Path, prefix: str) -> None:
     """Make the global symbols whose names begin so weak ones, in place. Raises ElfError."""
     data = read_file(path, BINARY_LIMIT_BYTES)
-    changed = bytearray(data)
-    for symbol in ElfFile(data).symbols(SHT_SYMTAB):
-        if symbol.binding == _STB_GLOBAL and symbol.name.startswith(prefix):
-            info = symbol.entry_offset + 4
-            changed[info] = _STB_WEAK << 4 | data[info] & 15
-    path.write_bytes(changed)
+    named = (one for one in ElfFile(data).symbols(SHT_SYMTAB) if one.name.startswith(prefix))
+    places = [symbol.entry_offset + 4 for symbol in named if symbol.binding == _STB_GLOBAL]
+    if places:
+        with path.open("r+b") as file:
+            for info in places:
+                file.seek(info)
+                file.write(bytes([_STB_WEAK << 4 | data[info] & 15]))
 
 
 def undefined_symbols(path: Path) -> tuple[str, ...]:

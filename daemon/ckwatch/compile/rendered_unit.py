@@ -6,6 +6,7 @@ Diagnostics stand at template and kernel-file positions, also while the compiler
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.model.compiler_flags import absolute_flags, define_flag, flag_groups, folder_of, given_flags
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
-from ckwatch.model.kernels import Unit
+from ckwatch.model.kernels import ParameterValue, Unit
 from ckwatch.model.targets import Language, language_of
 from ckwatch.render.outcome import Rendered, folders_of
 from ckwatch.workspace.loading import Workspace
@@ -104,7 +105,11 @@ LOG_EXCERPT_CHARACTERS = 4000
 
 
 def compiler_inputs(
-    workspace: Workspace, unit: Unit, rendered: Rendered, toolchain: Toolchain | NvccToolchain | None = None
+    workspace: Workspace,
+    unit: Unit,
+    rendered: Rendered,
+    toolchain: Toolchain | NvccToolchain | None = None,
+    worked: Mapping[str, ParameterValue] | None = None,
 ) -> CompilerInputs:
     """Return the inputs of a unit's compiler besides the rendered text, to place messages about it."""
     root = str(workspace.root)
@@ -114,7 +119,7 @@ def compiler_inputs(
     folders = (*map(str, own_include_folders(workspace, unit, rendered)), *(folder for folder in given if folder))
     libraries = (toolchain.libraries, toolchain.hip_include) if isinstance(toolchain, Toolchain) else ()
     named = tuple(str(folder) for folder in libraries if folder is not None)
-    return CompilerInputs(flags, folders, str(ckwatch_templates.ROOT), named, workspace.arch_spans)
+    return CompilerInputs(flags, folders, str(ckwatch_templates.ROOT), named, workspace.arch_spans, worked)
 
 
 def build_diagnostics(

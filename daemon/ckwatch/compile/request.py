@@ -28,7 +28,8 @@ class CompileRequest:
     a compile, and no code is made of it. `timeout_s` bounds the processor time of each compiler process, `stalled_s`
     the time that it uses none; `nice` is their least niceness.
     Requests of the same `kernel` differ in parameters: what one has instantiated helps the others. `lines`: line tables
-    shall stand beside the code object. They change none of the other products, and so are in no key.
+    shall stand beside the code object. They change none of the other products, and so are in no key. Requests are equal
+    if their keys are.
     """
 
     source: str
@@ -40,11 +41,11 @@ class CompileRequest:
     include_folders: tuple[Path, ...] = ()
     more_exports: tuple[str, ...] = ()
     products: frozenset[ProductKind] = USUAL_PRODUCTS
-    timeout_s: float = 1800.0
-    stalled_s: float = 600.0
-    nice: int = 0
-    kernel: str = ""
-    lines: bool = False
+    timeout_s: float = field(default=1800.0, compare=False)
+    stalled_s: float = field(default=600.0, compare=False)
+    nice: int = field(default=0, compare=False)
+    kernel: str = field(default="", compare=False)
+    lines: bool = field(default=False, compare=False)
 
     @property
     def is_check(self) -> bool:

@@ -79,13 +79,16 @@ async def _compile(
     launch: Launcher,
     on_event: OnBuildEvent = ignore,
 ) -> CompileOutcome:
-    prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
+    def prepared() -> tuple[tuple[str, ...], OSError | None, list[str]]:
+        return *prepare(request, folder), compile_command(request, toolchain)
+
+    prefixes, problem, command = await anyio.to_thread.run_sync(prepared)
     job = compile_job.CompileJob(request, toolchain, folder, launch, prefixes, on_event)
     if problem is not None:
         return compile_job.unwritten(job, problem)
     if request.is_check:
         return await _checked(job)
-    compiled = await job.run(compile_command(request, toolchain))
+    compiled = await job.run(command)
     headers = await anyio.to_thread.run_sync(_taken, request, folder)
     if not compiled.succeeded:
         return _unfinished(job, compiled, headers)

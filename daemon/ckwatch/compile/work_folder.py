@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import anyio
@@ -32,9 +32,14 @@ async def remove_work_folder(folder: Path) -> None:
         await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
 
 
+@lru_cache(maxsize=8)
+def _resolved(folder: Path) -> Path:
+    return folder.resolve()
+
+
 def _prefixes(folder: Path) -> tuple[str, ...]:
     """The spellings of `folder` in what a compiler prints: with and without links, and as fix-its escape them."""
-    plain = dict.fromkeys(f"{path}/" for path in (folder, folder.resolve()))
+    plain = dict.fromkeys(f"{path}/{folder.name}/" for path in (folder.parent, _resolved(folder.parent)))
     escaped = (
         "".join(chr(byte) if byte < 128 else f"\\{byte:03o}" for byte in prefix.encode("utf-8", "surrogateescape"))
         for prefix in plain

@@ -589,11 +589,6 @@ class WorkAborted(WorkEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class CompileStarted(WorkEvent):
-    """A compiler was started for this work."""
-
-
-@dataclass(frozen=True, slots=True)
 class CompileWaits(WorkEvent):
     """A compile waits for something; empty when it goes on."""
 
@@ -759,7 +754,7 @@ class Continued(Event):
 AnyEvent = (
     LoadFinished | ScanFinished | RecallFinished | RenderFinished | LookUpFinished | CheckFinished | CompileFinished
     | AnalyzeFinished | MeasureFinished | VerifyFinished | AdviseFinished | RecordFinished | WorkAborted
-    | CompileStarted | CompileWaits | CompilerOutput | PassFinished | CompilerEnded | FarmFailed | FarmChanged
+    | CompileWaits | CompilerOutput | PassFinished | CompilerEnded | FarmFailed | FarmChanged
     | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | EditorsChanged | ShowRequested
     | BuildRequested | RequestDropped | CancelRequested | ClientLost
     | AnalyzeRequested | DevicesFound | MeasureRequested | VerifyRequested | AdviceRequested | CheckWithFinished

@@ -12,7 +12,7 @@ from ckwatch.core import (
 )
 from ckwatch.core.demand import REQUESTED, is_awaited, is_in_focus, priority, wants_lines
 from ckwatch.core.effects import Check, Compile, LookUp, Record, Render, RenderPriority
-from ckwatch.core.events import MAIN, UnitKey, Work, WorkKind
+from ckwatch.core.events import MAIN, UnitKey, WorkKind
 from ckwatch.core.notify import awaiting, publish
 from ckwatch.core.phases import Phase, move
 from ckwatch.core.state import Effects, State, View, WorkQueue, begin
@@ -37,7 +37,7 @@ HOST_MEMORY = 0.5
 
 def start_work(state: State, out: Effects) -> None:
     """Start what there is room for."""
-    while state.render_queue and not _awaits_recall(state) and state.at_work(WorkKind.RENDER) < _renders(state):
+    while state.render_queue and not _awaits_recall(state) and state.at_work[WorkKind.RENDER] < _renders(state):
         unit, view = _next(state, state.render_queue)
         if view.name == MAIN:
             state.unrecalled.pop(unit.key.unit, None)
@@ -49,7 +49,7 @@ def start_work(state: State, out: Effects) -> None:
         else:
             priority = RenderPriority.ASKED_FOR if awaiting(state, unit) else RenderPriority.OTHERS
         out.append(Render(work, unit.unit, view.overlays.copy(), view.options, priority))
-    while state.look_queue and state.at_work(WorkKind.LOOK_UP) < state.look_ups:
+    while state.look_queue and state.at_work[WorkKind.LOOK_UP] < state.look_ups:
         unit, view = _next(state, state.look_queue)
         work = begin(state, WorkKind.LOOK_UP, unit.key, unit.input.generation, _tokens(unit))
         unit.compile.look_up = work
@@ -172,6 +172,7 @@ def _fill_farm(state: State, out: Effects) -> None:
         move(unit, Phase.COMPILING)
         work = begin(state, WorkKind.COMPILE, key, unit.input.generation, _tokens(unit))
         state.on_farm.add(work.number)
+        state.compilers.pop(work.number)
         unit.compile.compiler, unit.compile.waits_for = work, ""
         out.append(
             Compile(
@@ -199,26 +200,16 @@ def _is_occupied(state: State) -> bool:
     return state.is_measuring_alone
 
 
-def _compilers(state: State) -> list[Work]:
-    return [
-        work
-        for work in state.running.values()
-        if work.kind in (WorkKind.CHECK, WorkKind.COMPILE, WorkKind.CHECK_WITH)
-        and work.number not in state.storing
-        and work.number not in state.on_farm
-    ]
-
-
 def _processes(state: State) -> int:
     """How many compiler processes may be running."""
     return sum(
         PASSES if work.kind is WorkKind.COMPILE and work.number not in state.single_pass_compiles else 1
-        for work in _compilers(state)
+        for work in state.compilers.values()
     )
 
 
 def _reserved(state: State) -> int:
-    return sum(work.expected_memory_bytes for work in _compilers(state))
+    return sum(work.expected_memory_bytes for work in state.compilers.values())
 
 
 def _waits_for(state: State) -> str:

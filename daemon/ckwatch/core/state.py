@@ -20,6 +20,9 @@ from ckwatch.model.kernels import Unit
 from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.unit_patterns import select_units
 
+COMPILING = (events.WorkKind.CHECK, events.WorkKind.COMPILE, events.WorkKind.CHECK_WITH)
+"""Work that runs compilers."""
+
 Priority = tuple[int, int, int]
 """Rank (`ckwatch.core.demand`), negated order of its last edit, order of arrival; the smallest comes first."""
 
@@ -291,6 +294,10 @@ class State:
     """Every task by number, those that are being stopped included."""
     cancelled: set[int] = field(default_factory=set)
     """Running tasks that are being stopped."""
+    at_work: dict[events.WorkKind, int] = field(default_factory=lambda: dict.fromkeys(events.WorkKind, 0))
+    """Running tasks of each kind, those that are being stopped included."""
+    compilers: dict[int, events.Work] = field(default_factory=dict)
+    """Running tasks whose compilers take cores and memory of this machine."""
     single_pass_compiles: set[int] = field(default_factory=set)
     """Compiles that run one pass at a time, or of whose two passes one has ended."""
     storing: set[int] = field(default_factory=set)
@@ -446,15 +453,11 @@ class State:
         for view in self.views.values():
             yield from view.units.values()
 
-    def at_work(self, kind: events.WorkKind) -> int:
-        """Tasks of this kind, those that are being stopped included."""
-        return sum(work.kind is kind for work in self.running.values())
-
     @property
     def is_compiling(self) -> bool:
         """Return True if a compiler is at work, or a unit is on its way to one."""
-        running = any(work.kind in (events.WorkKind.CHECK, events.WorkKind.COMPILE) for work in self.running.values())
-        return running or bool(self.compile_queue or self.render_queue or self.look_queue)
+        running = self.at_work[events.WorkKind.CHECK] + self.at_work[events.WorkKind.COMPILE]
+        return bool(running) or bool(self.compile_queue or self.render_queue or self.look_queue)
 
     @property
     def is_measuring_alone(self) -> bool:
@@ -497,6 +500,9 @@ def begin(
     """A new task, running from now on."""
     work = events.Work(state.next(), kind, key, generation, tokens, memory, exclusive)
     state.running[work.number] = work
+    state.at_work[kind] += 1
+    if kind in COMPILING:
+        state.compilers[work.number] = work
     return work
 
 
@@ -511,6 +517,8 @@ def release(state: State, work: events.Work) -> bool:
     """Note the end of a task; whether it ran to its end without being stopped."""
     oldest = min(state.running)
     del state.running[work.number]
+    state.at_work[work.kind] -= 1
+    state.compilers.pop(work.number, None)
     state.adopted.pop(work.number, None)
     stopped = work.number in state.cancelled
     state.cancelled.discard(work.number)

@@ -243,6 +243,7 @@ def _record_finished(state: State, out: Effects, event: events.RecordFinished) -
 def _compiler_ended(state: State, out: Effects, event: events.CompilerEnded) -> None:  # noqa: ARG001  # as all handlers
     if event.work.number in state.running:
         state.storing.add(event.work.number)
+        state.compilers.pop(event.work.number, None)
 
 
 def _load_finished(state: State, out: Effects, event: events.LoadFinished) -> None:
@@ -256,12 +257,6 @@ def _scan_finished(state: State, out: Effects, event: events.ScanFinished) -> No
     # Renders that began before the scan found the news may have missed it: noted before the work is released.
     files.scan_finished(state, out, event)
     release(state, event.work)
-
-
-def _compile_started(state: State, out: Effects, event: events.CompileStarted) -> None:
-    unit = _unit_at(state, event.work)
-    if unit is not None:
-        publish(out, unit)
 
 
 def _compile_waits(state: State, out: Effects, event: events.CompileWaits) -> None:
@@ -326,7 +321,6 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     events.WorkDropped: lambda state, out, event: DROPPED[event.kind](state, out, event),
     events.RecordFinished: _record_finished,
     events.WorkAborted: _work_aborted,
-    events.CompileStarted: _compile_started,
     events.CompileWaits: _compile_waits,
     events.CompilerOutput: _compiler_output,
     events.PassFinished: _pass_finished,

@@ -178,9 +178,11 @@ class _Turn:
 
 def start(state: State, out: Effects) -> None:
     """Time on each device that has nothing to do the shape that is wanted most there."""
+    if not state.measure_queue:
+        if not state.measuring:
+            state.doubtful_devices.clear()
+        return
     busy = any(work.kind in DISTURBING_WORK and work.number not in state.on_farm for work in state.running.values())
-    if not state.measuring and not state.measure_queue:
-        state.doubtful_devices.clear()
     while not state.is_measuring_alone and (turn := _next_turn(state)) is not None:
         key = turn.unit
         unit = state.find(key)

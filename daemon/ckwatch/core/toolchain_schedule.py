@@ -113,8 +113,10 @@ def check_dropped(state: State, out: Effects, event: events.WorkDropped) -> None
 
 def stop_useless(state: State, out: Effects) -> None:
     """Stop checks that are of no use any more, and those in the background when there is anything else to do."""
+    if not state.at_work[events.WorkKind.CHECK_WITH]:
+        return
     works = [work for work in state.running.values() if work.kind is events.WorkKind.CHECK_WITH]
-    busy = bool(works) and _is_busy(state)
+    busy = _is_busy(state)
     for work in works:
         unit = state.find(work.key)
         now = None if unit is None else unit.toolchains

@@ -183,7 +183,6 @@ async def open_engine(
                 finally:
                     tasks.cancel_scope.cancel()
         finally:
-            loop.close()
             with anyio.CancelScope(shield=True):
                 if parts is not None:
                     await parts.measure.close()
@@ -193,7 +192,7 @@ async def open_engine(
 
 def _report_shared(loop: EngineLoop, token: EventLoopToken, problem: str | None) -> None:
     """Post an event from a worker thread, unless the daemon is stopping."""
-    with suppress(RunFinishedError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+    with suppress(RunFinishedError):
         from_thread.run(loop.post, events.WarningChanged("shared-store", problem), token=token)
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -60,23 +60,24 @@ class EngineLoop:
         self.on_unit_removed: Callable[[events.UnitKey], None] = lambda _key: None
         self.longest_step_s = 0.0
         self._handlers: Handlers = {}
-        self._send, self._inbox = anyio.create_memory_object_stream[events.AnyEvent](INBOX_SIZE)
+        # A stream of anyio takes a turn of the event loop for each event.
+        self._inbox: deque[events.AnyEvent] = deque()
+        self._news = anyio.Event()
+        self._room = anyio.Event()
         self._cancel_scopes: dict[int, CancelScope] = {}
         self._tasks: TaskGroup | None = None
 
     async def post(self, event: events.AnyEvent) -> None:
         """Put an event into the inbox; waits while it is full."""
-        await self._send.send(event)
+        while len(self._inbox) >= INBOX_SIZE:
+            await self._room.wait()
+        self.post_soon(event)
 
     def post_soon(self, event: events.AnyEvent) -> None:
         """Put in an event that only informs: it is dropped when the inbox is full."""
-        with suppress(anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._send.send_nowait(event)
-
-    def close(self) -> None:
-        """Take no more events; after `run` has ended."""
-        self._send.close()
-        self._inbox.close()
+        if len(self._inbox) < INBOX_SIZE:
+            self._inbox.append(event)
+            self._news.set()
 
     async def run(self, handlers: Handlers) -> None:
         """Run until cancelled; all work is stopped before this returns."""
@@ -87,19 +88,25 @@ class EngineLoop:
             began = time.monotonic()
             continued = False
             while True:
-                if continued and not self._inbox.statistics().current_buffer_used:
-                    event: events.AnyEvent = events.Continued()
+                if not self._inbox and continued:
                     continued = False
+                    self._inbox.append(events.Continued())
                     await anyio.lowlevel.checkpoint()
                     began = time.monotonic()
-                else:
-                    if time.monotonic() - began > TIME_SLICE_S or not self._inbox.statistics().current_buffer_used:
-                        await anyio.lowlevel.checkpoint()
-                        event = await self._inbox.receive()
-                        began = time.monotonic()
-                    else:
-                        event = self._inbox.receive_nowait()
-                continued = self._step(event) or continued
+                elif not self._inbox:
+                    self._news = anyio.Event()
+                    await self._news.wait()
+                    began = time.monotonic()
+                elif time.monotonic() - began > TIME_SLICE_S:
+                    await anyio.lowlevel.checkpoint()
+                    began = time.monotonic()
+                continued = self._step(self._next()) or continued
+
+    def _next(self) -> events.AnyEvent:
+        if len(self._inbox) == INBOX_SIZE:
+            self._room.set()
+            self._room = anyio.Event()
+        return self._inbox.popleft()
 
     def _step(self, event: events.AnyEvent) -> bool:
         """Take one step; whether the core asks to continue."""
@@ -155,7 +162,7 @@ class EngineLoop:
                 event = await self._handlers[type(effect)](effect)
         except LostArtifactError as error:
             log.warning("%s of %s: %s; it is built again", work.kind, work.key, error)
-            await self._send.send(events.ArtifactsLost(frozenset({error.artifact})))
+            await self.post(events.ArtifactsLost(frozenset({error.artifact})))
             event = events.WorkAborted(work, str(error))
         except CkwatchError as error:
             event = events.WorkAborted(work, str(error))
@@ -163,7 +170,7 @@ class EngineLoop:
             log.exception("%s of %s broke down", work.kind, work.key)
             event = events.WorkAborted(work, f"{type(error).__name__}: {error}")
         del self._cancel_scopes[work.number]
-        await self._send.send(event)
+        await self.post(event)
 
     async def _measure_memory(self) -> None:
         """Report the free memory while compilers run or wait."""

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
@@ -106,8 +107,7 @@ class RenderWorker:
         self.template = unit.kernel.template
         try:
             with anyio.fail_after(limits.time_limit_s + GRACE_S):
-                request = self._request(unit, limits, overlays, checks)
-                return await self._exchange(unit, replace(request, header_folders=header_folders))
+                return await self._exchange(unit, self._request(unit, limits, overlays, checks, header_folders))
         except TimeoutError:
             await self.aclose()
             return self._stopped(
@@ -124,17 +124,22 @@ class RenderWorker:
             raise
 
     def _request(
-        self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str], checks: Checks | None
+        self,
+        unit: Unit,
+        limits: RenderLimits,
+        overlays: Mapping[str, str],
+        checks: Checks | None,
+        header_folders: tuple[Path, ...],
     ) -> RenderRequest:
         # A kernel file of a thousand instances is not sent a thousand times.
-        slim = replace(unit.kernel, instances=(), shapes=(), key_spans={})
+        slim = partial(replace, unit.kernel, instances=(), shapes=(), key_spans={})
         number, kernel = self._kernels.number(unit.kernel, slim)
         sent = None
         if checks is not None:
             sent = SentChecks(
-                checks.rules, checks.passed, *self._writers.number(checks.writers, checks.writers), checks.cache
+                checks.rules, checks.passed, *self._writers.number(checks.writers, lambda: checks.writers), checks.cache
             )
-        return RenderRequest(number, kernel, unit.instance, unit.arch, limits, dict(overlays), sent)
+        return RenderRequest(number, kernel, unit.instance, unit.arch, limits, dict(overlays), sent, header_folders)
 
     async def _ends_soon(self) -> bool:
         """Read what is left of the answer."""

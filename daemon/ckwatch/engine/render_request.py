@@ -5,7 +5,7 @@ What many requests have in common (the kernel, who may write the workspace) is s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -78,15 +78,16 @@ class Sent(Generic[_Value]):
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._next = 0
-        self._known: dict[int, tuple[int, object, _Value]] = {}
+        self._known: dict[int, tuple[int, object]] = {}
 
-    def number(self, value: object, sent: _Value) -> tuple[int, _Value | None]:
-        """The number of `value`, and `sent`, which stands for it, where the other side does not have it."""
+    def number(self, value: object, send: Callable[[], _Value]) -> tuple[int, _Value | None]:
+        """The number of `value`, and what `send` makes to stand for it, where the other side does not have it."""
         known = self._known.get(id(value))
         if known is not None:
             return known[0], None
         self._next += 1
-        self._known[id(value)] = (self._next, value, sent)  # which lives as long, so that no other has its identity
+        sent = send()
+        self._known[id(value)] = (self._next, value)  # which lives as long, so that no other has its identity
         if len(self._known) > self._limit:
             del self._known[next(iter(self._known))]
         return self._next, sent

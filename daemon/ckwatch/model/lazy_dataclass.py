@@ -11,6 +11,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import FrozenInstanceError, fields
+from functools import cache
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
@@ -160,9 +161,14 @@ def _is_frozen(cls: Any, name: str) -> bool:
 
 
 def _getstate(self: Any) -> list[Any]:
-    return [getattr(self, one.name) for one in fields(self)]
+    return [getattr(self, name) for name in _names(type(self))]
 
 
 def _setstate(self: Any, state: list[Any]) -> None:
-    for one, value in zip(fields(self), state, strict=True):
-        object.__setattr__(self, one.name, value)
+    for name, value in zip(_names(type(self)), state, strict=True):
+        object.__setattr__(self, name, value)
+
+
+@cache
+def _names(cls: type) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(cls))

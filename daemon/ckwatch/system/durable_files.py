@@ -41,8 +41,9 @@ def flushed_if_holding(path: Path, content: bytes) -> bool:
     return True
 
 
-def take_flushed(source: Path, target: Path) -> None:
-    """Move `source` to `target`, across file systems if need be, and flush it; it may be there already."""
+def take_flushed(source: Path, target: Path) -> tuple[int, str]:
+    """Move `source` to `target`, across file systems if need be, and flush it; it may be there already. Its size and
+    SHA-256."""
     try:
         if source != target:
             source.rename(target)
@@ -50,11 +51,9 @@ def take_flushed(source: Path, target: Path) -> None:
         if error.errno != errno.EXDEV:
             raise
         shutil.copyfile(source, target)
-    descriptor = os.open(target, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with os.fdopen(os.open(target, os.O_RDONLY | os.O_CLOEXEC), "rb", buffering=0) as file:
+        os.fsync(file.fileno())
+        return os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def temporary_beside(path: Path) -> Path:

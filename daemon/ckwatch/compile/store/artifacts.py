@@ -191,7 +191,7 @@ class ArtifactStore:
             staging = run.new_folder() if work_folder is None or work_folder.parent != run.path else work_folder
             try:
                 if staging is work_folder:
-                    _remove_others(staging, {record.source, *(path.name for path in products.values())})
+                    _remove_others(staging, {record.source, *(path.name for path in products.values())}, run)
                 texts = {record.source: source} | ({entries.LOG: log.encode("utf-8", "replace")} if log else {})
                 files = _staged(staging, texts, products)
                 named = {name: path.name for name, path in products.items()}
@@ -417,21 +417,21 @@ def _staged(folder: Path, texts: Mapping[str, bytes], products: Mapping[str, Pat
         if not flushed_if_holding(folder / name, text):
             write_flushed(folder / name, text)
     for path in products.values():
-        target = folder / path.name
-        take_flushed(path, target)
-        files[path.name] = entries.StoredFile(target.stat().st_size, digest_file(target))
+        files[path.name] = entries.StoredFile(*take_flushed(path, folder / path.name))
     return dict(sorted(files.items()))
 
 
-def _remove_others(folder: Path, kept: Container[str]) -> None:
+def _remove_others(folder: Path, kept: Container[str], run: RunFolder) -> None:
     """Leave only files of these names in a folder."""
     with os.scandir(folder) as found:
         others = [entry for entry in found if entry.name not in kept]
     for entry in others:
-        if entry.is_dir(follow_symlinks=False):
+        if not entry.is_dir(follow_symlinks=False):
+            os.unlink(entry)  # noqa: PTH108  # for thousands of entries
+        elif os.listdir(entry):  # noqa: PTH208
             shutil.rmtree(entry)
         else:
-            Path(entry).unlink()
+            run.set_aside(Path(entry))
 
 
 class RunFolder:
@@ -448,6 +448,7 @@ class RunFolder:
         self._lock_file = parent / f"{name}.lock"
         self._owner = os.getpid()
         self._count = 0
+        self._spare: list[Path] = []
         self.path = parent / name
         try:
             self.path.mkdir()
@@ -466,10 +467,20 @@ class RunFolder:
         return self.path / f"{self._count}-{secrets.token_hex(4)}"
 
     def new_folder(self) -> Path:
-        """A new, empty folder in it."""
+        """An empty folder in it."""
+        with suppress(IndexError):
+            path = self._spare.pop()
+            if path.is_dir():
+                return path
         path = self.new_name()
         path.mkdir()
         return path
+
+    def set_aside(self, folder: Path) -> None:
+        """Have an empty folder used again: to remove one takes three milliseconds on ext4 with `discard`."""
+        spare = self.new_name()
+        folder.rename(spare)
+        self._spare.append(spare)
 
     def close(self) -> None:
         """Remove the folder and all in it; does nothing in a forked child or when called again."""

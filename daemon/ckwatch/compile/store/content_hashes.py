@@ -75,6 +75,8 @@ class ContentHashes:
         self._seen: dict[str, tuple[_Stamp, int]] = {}
         self._standing: dict[str, tuple[_Stamp, int, str]] = {}
         """Files whose hash is reused while they have this stamp, and since when they are so."""
+        self._looked: tuple[Sequence[str], list[_Stamp | None], tuple[list[str | None], int]] = ((), [], ([], 0))
+        """The files of the last `digests`, where all of them are among those, and what came of it."""
         self._reader: sqlite3.Connection | None = None
 
     def digest(self, path: str) -> str | None:
@@ -111,8 +113,11 @@ class ContentHashes:
         found: list[str | None] = []
         newest_ns = 0
         standing = self._standing
-        for path, status in zip(paths, file_statuses(paths), strict=True):
-            stamp = None if status is None else _stamp(status)
+        stamps = [None if status is None else _stamp(status) for status in file_statuses(paths)]
+        looked, last, result = self._looked
+        if looked is paths and stamps == last:
+            return result
+        for path, stamp in zip(paths, stamps, strict=True):
             known = standing.get(path)
             if known is None or known[0] != stamp:
                 digest = self.digest(path)
@@ -127,6 +132,8 @@ class ContentHashes:
                 _, since_ns, digest = known
             newest_ns = max(newest_ns, since_ns)
             found.append(digest)
+        if all(path in standing and standing[path][0] == stamp for path, stamp in zip(paths, stamps, strict=True)):
+            self._looked = (paths, stamps, (found, newest_ns))
         return found, newest_ns
 
     def rest(self) -> None:
@@ -136,6 +143,7 @@ class ContentHashes:
             _keep_last(self._recent, _AT_REST)
             _keep_last(self._seen, _AT_REST)
             _keep_last(self._standing, _AT_REST)
+            self._looked = ((), [], ([], 0))
 
     def _is_kept(self, path: str, stamp: _Stamp) -> bool:
         """Return True if the file's hash is reused while it has this stamp."""

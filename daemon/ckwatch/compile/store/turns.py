@@ -14,27 +14,41 @@ _Result = TypeVar("_Result")
 
 
 class Turns:
-    """One event loop's. A turn begins `apart_s` after the last one at the earliest, so that many share what is the same
-    for all; the first does not wait."""
+    """One event loop's. Functions share a turn, so that what is the same for all is done once.
 
-    def __init__(self, apart_s: float) -> None:
+    A turn begins `apart_s` after the last one began, or sooner where `enough` functions wait or all that may come
+    (`expected`, those that wait or run included) are there. The first does not wait.
+    """
+
+    def __init__(self, apart_s: float, enough: int, expected: Callable[[], int]) -> None:
         self._apart_s = apart_s
+        self._enough = enough
+        self._expected = expected
         self._waiting: list[tuple[Callable[[], Any], Future[Any]]] = []
         self._turn = anyio.Lock()
+        self._complete = anyio.Event()
         self._began_s = float("-inf")
 
     async def run(self, function: Callable[[], _Result]) -> _Result:
         """Return what `function` returns, or raise what it raises. Must not be cancelled: others wait for this turn."""
         done: Future[_Result] = Future()
         self._waiting.append((function, done))
+        if self._is_complete():
+            self._complete.set()
         with anyio.CancelScope(shield=True):
             async with self._turn:
                 if not done.done():  # else it went with another one's
-                    await anyio.sleep(max(0.0, self._began_s + self._apart_s - time.monotonic()))
+                    if not self._is_complete():
+                        self._complete = anyio.Event()
+                        with anyio.move_on_after(max(0.0, self._began_s + self._apart_s - time.monotonic())):
+                            await self._complete.wait()
                     self._began_s = time.monotonic()
                     jobs, self._waiting = self._waiting, []
                     await to_thread.run_sync(_run, jobs)
         return done.result()
+
+    def _is_complete(self) -> bool:
+        return len(self._waiting) >= min(self._enough, self._expected())
 
 
 def _run(jobs: list[tuple[Callable[[], Any], Future[Any]]]) -> None:

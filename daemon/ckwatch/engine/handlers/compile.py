@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from typing import assert_never
 
@@ -71,7 +71,7 @@ class CompileHandler:
         lines = isinstance(effect, Compile) and effect.lines
         request = compile_request(workspace, unit, text, awaited=awaited, lines=lines)
         header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
-        inputs = replace(compiler_inputs(workspace, unit, text, compiler.toolchain), worked=self._renders.worked(unit))
+        inputs = partial(compiler_inputs, workspace, unit, text, compiler.toolchain, self._renders.worked(unit))
         take = partial(facts_of, self._tools, unit, text, effect.overlays, header_warnings, inputs)
         return _Prepared(compiler, request, placing(effect, text, header_warnings, inputs), take)
 
@@ -132,7 +132,7 @@ class CompileHandler:
                 waiting=effect.waiting,
                 elsewhere=on_farm if effect.on_farm else None,
             )
-            progress = _Progress(effect.work, self._post, lines, slow, unit.take)
+            progress = _Progress(effect.work, self._post, lines, slow, unit.take, effect.side_by_side)
             result = await unit.compiler.builder.build(unit.request, options, progress.tell)
         self.compiled += 1
         self._background_pch.note(unit.request, effect.unit.id, self._tools.ladder_of, built=result.ok, compiled=True)
@@ -156,6 +156,7 @@ class _Progress:
     lines: LiveDiagnostics
     slow: SlowCompile
     take: Callable[[BuildOutcome], events.CompileFacts]
+    side_by_side: bool
     stored: events.CompileFacts | None = None
     _waits_for: str = ""
     _begun: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -171,9 +172,10 @@ class _Progress:
             case build_events.BuildStored(outcome):
                 self.stored = self.stored or self.take(outcome)
             case build_events.CompilerStarting():
-                self.post(events.CompileStarted(self.work))
+                pass
             case build_events.OnePassLeft():
-                self.post(events.PassFinished(self.work))
+                if self.side_by_side:
+                    self.post(events.PassFinished(self.work))
             case build_events.CompilersEnded():
                 self.post(events.CompilerEnded(self.work))
             case _:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from sys import intern
@@ -82,7 +82,7 @@ def facts_of(
     text: Rendered,
     overlays: Mapping[str, str],
     header_warnings: bool,
-    inputs: CompilerInputs,
+    inputs: Callable[[], CompilerInputs],
     result: BuildOutcome,
     compiler: CompilerWithStore | None = None,
 ) -> CompileFacts:
@@ -94,7 +94,7 @@ def facts_of(
         ()
         if quiet
         else build_diagnostics(
-            *(unit, text, result, line_reader(overlays)), header_warnings=header_warnings, inputs=inputs
+            *(unit, text, result, line_reader(overlays)), header_warnings=header_warnings, inputs=inputs()
         )
     )
     artifact = result.artifact

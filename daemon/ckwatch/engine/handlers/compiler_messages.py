@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 import anyio
 from anyio import to_thread
+from anyio.abc import TaskGroup
 
 from ckwatch.checks.compiler.sources import CompilerInputs
 from ckwatch.checks.places import ReadLine
@@ -43,7 +44,8 @@ class LiveDiagnostics:
         self._coalesce_s = coalesce_s
         self._interval_s = interval_s
         self._lines: dict[PassSide | None, list[str]] = {}
-        self._new_error = anyio.Event()
+        self._new_error: anyio.Event | None = None
+        self._tasks: TaskGroup | None = None
         self._reported: tuple[Diagnostic, ...] = ()
         self._slow: tuple[Diagnostic, ...] = ()
 
@@ -51,26 +53,33 @@ class LiveDiagnostics:
         """A line that a pass printed."""
         self._lines.setdefault(side, []).append(line)
         if "error: " in line:
-            self._new_error.set()
+            self._note_error()
 
     def add_slow(self, found: Diagnostic) -> None:
         """The compile runs far longer than usual; in place of what was said of that before."""
         self._slow = (found,)
-        self._new_error.set()
+        self._note_error()
+
+    def _note_error(self) -> None:
+        if self._new_error is not None:
+            self._new_error.set()
+        elif self._tasks is not None:  # most compiles have nothing to report, and need no task
+            self._new_error = anyio.Event()
+            self._new_error.set()
+            self._tasks.start_soon(self._run, self._new_error)
 
     @asynccontextmanager
     async def reporting(self) -> AsyncIterator[None]:
         """Report while the body runs."""
-        async with plain_errors(), anyio.create_task_group() as tasks:
-            tasks.start_soon(self._run)
+        async with plain_errors(), anyio.create_task_group() as self._tasks:
             yield
-            tasks.cancel_scope.cancel()
+            self._tasks.cancel_scope.cancel()
 
-    async def _run(self) -> None:
+    async def _run(self, new_error: anyio.Event) -> None:
         while True:
-            await self._new_error.wait()
+            await new_error.wait()
             await anyio.sleep(self._coalesce_s)
-            self._new_error = anyio.Event()
+            new_error = self._new_error = anyio.Event()
             sides = sorted(self._lines.items(), key=lambda one: one[0] is PassSide.DEVICE)
             log = "".join(f"{line}\n" for _, lines in sides for line in lines)
             found = (*(await to_thread.run_sync(self._place, log) if log else ()), *self._slow)
@@ -89,13 +98,13 @@ async def reporting_for(effect: Check | Compile, place: PlaceLog, post: PostEven
 
 
 def placing(
-    effect: LookUp | Check | Compile, text: Rendered, header_warnings: bool, inputs: CompilerInputs
+    effect: LookUp | Check | Compile, text: Rendered, header_warnings: bool, inputs: Callable[[], CompilerInputs]
 ) -> PlaceLog:
     """Return a function that makes diagnostics of a log of the effect's compiler."""
     read_line = line_reader(effect.overlays)
 
     def place(log: str) -> tuple[Diagnostic, ...]:
-        return live_diagnostics(effect.unit, text, log, read_line, header_warnings=header_warnings, inputs=inputs)
+        return live_diagnostics(effect.unit, text, log, read_line, header_warnings=header_warnings, inputs=inputs())
 
     return place
 

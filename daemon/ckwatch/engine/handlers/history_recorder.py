@@ -24,6 +24,9 @@ from ckwatch.engine.handlers.remembered_results import SettledUnit, settled_unit
 UNITS_AT_ONCE = 50
 """Units that are examined before other tasks get the event loop: two milliseconds."""
 
+TOGETHER_S = 0.1
+"""A transaction costs as much as ten results."""
+
 RETRY_S = 30.0
 """After a failed write the history is left alone for so long; results stay in memory."""
 
@@ -38,6 +41,8 @@ class HistoryRecorder:
         self._history = History(path)
         self._state = state
         self._opened = False
+        self._settled: dict[str, None] = {}
+        """Units whose results are not written yet."""
         self._unwritten: dict[str, UnitRecord] = {}
         self._removed: dict[str, None] = {}
         self._known: dict[str, Mark] = {}
@@ -75,8 +80,13 @@ class HistoryRecorder:
             return {}
 
     async def record(self, effect: Record) -> RecordFinished:
-        """Write new results."""
-        return RecordFinished(effect.work, await self._write(effect, effect.units))
+        """Write new results, those of a while together."""
+        self._settled |= dict.fromkeys(effect.units)
+        await anyio.sleep(max(0.0, self._tried_at + TOGETHER_S - time.monotonic()))
+        problem = await self._write(effect, effect.units)
+        for name in effect.units:
+            self._settled.pop(name, None)
+        return RecordFinished(effect.work, problem)
 
     async def _write(self, effect: Record, settled: Collection[str]) -> str | None:
         """Write what is new, and the results of units that have just `settled`; what is wrong with the history, if
@@ -136,7 +146,8 @@ class HistoryRecorder:
         if self._opened and self.problem is None:
             last = Work(0, WorkKind.RECORD, UnitKey("", ""))
             await self._write(
-                Record(last, tuple(self._state.main.units), tuple(self._state.removed)), self._state.unrecorded.keys()
+                Record(last, tuple(self._state.main.units), tuple(self._state.removed)),
+                {*self._state.unrecorded, *self._settled},
             )
         if self._opened:
             await to_thread.run_sync(self._close)

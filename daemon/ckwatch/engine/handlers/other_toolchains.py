@@ -117,7 +117,7 @@ class OtherToolchains:
         take = partial(
             facts_of,
             *(self._tools, unit, text, overlays, self._view_loader.shows_header_warnings(key.scope, options)),
-            *(compiler_inputs(workspace, unit, text, toolchain), built, compiler),
+            *(partial(compiler_inputs, workspace, unit, text, toolchain), built, compiler),
         )
         result = await to_thread.run_sync(take, limiter=self._threads)
         is_check = result.outcome is Outcome.BUILT and built.artifact is not None and not built.artifact.products
