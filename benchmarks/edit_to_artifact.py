@@ -4,7 +4,7 @@ Goal: at most 0.36 × one hipcc call, with ckwatch's flags and without its ladde
 The second reference is the command of PyTorch Inductor's ROCm backend for the same source. The unit was built before,
 nothing else runs, and the edited instance is one that no store has. The first edit of every run gives it a tile with
 which it was never compiled; the second one leaves that tile and changes the text, as an edit of the template does; the
-third changes a value in the exported function, which the host alone reads. The fourth is typed in an editor: again a new
+third changes a value in the exported function, which the host alone reads. The fourth is typed in an editor: a new
 tile, unsaved for two seconds, in which the daemon begins with it; the time counts from its save.
 """
 

@@ -10,7 +10,7 @@ import pytest
 
 import ckwatch_templates
 from cases.rule_instances import row_col
-from ckwatch.checks.blame import mirror_of, passed_values
+from ckwatch.checks.blame import mirror_of, operation_number, passed_values
 from ckwatch.checks.fold import fold
 from ckwatch.checks.rule_diagnostics import rule_diagnostics
 from ckwatch.checks.skipped import skip_summaries
@@ -169,7 +169,10 @@ def test_what_the_kernel_file_changed_last_is_shown(tmp_path: Path, right: str, 
     root = tmp_path / "workspace"
     shutil.copytree(BASE, root, ignore=shutil.ignore_patterns("gemm_f8*"))
     path = root / "gemm_f16.kernel.toml"
-    passed = {one.id: passed_values(one) for one in load_workspace(root).units}
+    passed = {
+        one.id: passed_values(one.instance.parameters, operation_number(one.kernel.operation))
+        for one in load_workspace(root).units
+    }
     path.write_text(path.read_text().replace(right, wrong, 1))
     units.cache_clear()
     render, every = units(root)

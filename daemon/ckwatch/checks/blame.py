@@ -109,9 +109,9 @@ def parameter_behind(unit: Unit, emitted: RenderedInstance, argument: str, sourc
 OPERATIONS_KEPT = 16
 
 
-def passed_values(unit: Unit) -> Mapping[str, ParameterValue]:
-    """Return the values of a unit's parameters, and a number for its operation, to compare it with later."""
-    return {**unit.instance.parameters, OPERATION: _numbers.of(unit.kernel.operation)}
+def passed_values(parameters: Mapping[str, ParameterValue], operation: int) -> Mapping[str, ParameterValue]:
+    """Return the values of a unit's parameters, and the number of its operation, to compare it with later."""
+    return {**parameters, OPERATION: operation}
 
 
 class _OperationNumbers:
@@ -121,6 +121,7 @@ class _OperationNumbers:
         self._known: dict[int, tuple[Operation, int]] = {}
 
     def of(self, operation: Operation) -> int:
+        """Return a number for an operation; others have others."""
         known = self._known.get(id(operation))
         if known is None:
             if len(self._known) >= OPERATIONS_KEPT:
@@ -129,7 +130,7 @@ class _OperationNumbers:
         return known[1]
 
 
-_numbers = _OperationNumbers()
+operation_number = _OperationNumbers().of
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,8 @@ class Blame:
         self._text = text
         self._source_map = source_map
         self._passed = unit.instance.parameters if passed is None else passed
-        self._operation_is_new = OPERATION in self._passed and passed_values(unit)[OPERATION] != self._passed[OPERATION]
+        number = operation_number(unit.kernel.operation)
+        self._operation_is_new = self._passed.get(OPERATION, number) != number
         self._owns: dict[str, str | None] = {}
         operation = OPERATIONS.get(emitted.device_operation)
         self._blamed = {rule.slug: rule.blame for rule in operation.rules} if operation is not None else {}

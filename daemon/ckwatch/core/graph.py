@@ -45,6 +45,7 @@ class DependencyGraph:
         self._header_of: dict[UnitKey, tuple[_SetKey, ...]] = {}
         """At most one set for each toolchain."""
         self._sets_with: dict[str, dict[_SetKey, None]] = {}
+        """Path → the sets with it. Paths that are in one set alone share a dict."""
         self._known: dict[str, str | None] = {}
         self._disputed: set[str] = set()
         self._unverified: set[UnitKey] = set()
@@ -82,8 +83,13 @@ class DependencyGraph:
         if known is None:
             known = self._header_sets[name] = _HeaderSet(headers, (name,))
             self.version += 1
+            alone: dict[_SetKey, None] = {name: None}
             for path in (*headers.present, *headers.absent):
-                self._sets_with.setdefault(path, {})[name] = None
+                names = self._sets_with.setdefault(path, alone)
+                if len(names) == 1 and name not in names:
+                    self._sets_with[path] = {**names, name: None}
+                else:
+                    names[name] = None
                 self._learn(path, headers.present.get(path))
         known.units[key] = None
         self._header_of[key] = (*others, name) if others else known.alone
@@ -208,7 +214,8 @@ class DependencyGraph:
         self.version += 1
         for path in (*known.facts.present, *known.facts.absent):
             names = self._sets_with[path]
-            del names[name]
-            if not names:
+            if len(names) == 1:
                 del self._sets_with[path]
                 self._forget_unread(path)
+            else:
+                del names[name]

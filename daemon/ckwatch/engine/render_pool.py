@@ -152,6 +152,11 @@ class RenderWorker:
             return True
         return False
 
+    async def end(self) -> None:
+        """Kill the process group, and forget what it has said."""
+        await self.aclose()
+        self._lookups.clear()
+
     async def aclose(self) -> None:
         """Kill the process group and wait for it."""
         process, self._process = self._process, None
@@ -260,7 +265,7 @@ class RenderPool:
         for worker in [worker for worker in running if worker in self._idle][: len(running) - 1]:
             self._idle.remove(worker)
             try:
-                await worker.aclose()
+                await worker.end()
             finally:
                 self._free(worker)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
@@ -35,6 +35,12 @@ from ckwatch_templates import ROOT as BUILT_IN
 KERNEL_FILE_SUFFIX = ".kernel.toml"
 
 TABLES = ("operation", "defaults", "shape", "instance", "sweep")
+
+SHARED = 200
+"""Operations and parameters that are remembered, to be shared."""
+
+_Value = TypeVar("_Value")
+_known: dict[str, Any] = {}
 
 PARAMETERS_BELONG = "template parameters belong in [defaults], [[instance]] or [sweep.parameters]"
 
@@ -131,7 +137,7 @@ def read_kernel(
             path=document.path,
             template=template,
             template_span=document.span_of(("template",)),
-            operation=_with_split_k(operation, values["operation"], shapes),
+            operation=_shared(_with_split_k(operation, values["operation"], shapes)),
             operation_spans=operations.operation_spans(problems, values["operation"]),
             shapes=tuple(shapes),
             instances=tuple(instances),
@@ -144,6 +150,14 @@ def read_kernel(
     if report_open_places(problems) or (kernel is not None and not chosen):
         kernel = None
     return LoadedKernel(kernel, name, _name_span(document), tuple(problems.found), tuple(spaces))
+
+
+def _shared(value: _Value) -> _Value:
+    """Return the same value for what reads the same: a thousand kernel files have one operation."""
+    if len(_known) >= SHARED:
+        _known.clear()
+    shared: _Value = _known.setdefault(repr(value), value)
+    return shared
 
 
 def read_described(
@@ -285,7 +299,7 @@ def _read_instances(
         if own is not None and defaults is not None:
             every = merge_tables(defaults, own)
             span = problems.document.span_of((*path, "name"))
-            parameters = {key: written.value for key, written in every.items()}
+            parameters = _shared({key: written.value for key, written in every.items()})
             spans = {key: written.span for key, written in every.items()}
             roster.add(Instance(name, parameters, span, spans))
         elif own is None:

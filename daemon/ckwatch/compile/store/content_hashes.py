@@ -16,14 +16,16 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from ckwatch.system.user_files import digest_file, file_status, file_statuses, is_there
 
 _SETTLED_NS = 2_000_000_000
 _Stamp = tuple[int, int, int, int]
 _Known = tuple[_Stamp, str]
+_Value = TypeVar("_Value")
 
 _READINGS = 4
 """How often two clocks are read: the process may have to wait between them."""
@@ -140,9 +142,9 @@ class ContentHashes:
         """Write what was learned, and forget all but what was learned last."""
         with self._lock:
             self.save()
-            _keep_last(self._recent, _AT_REST)
-            _keep_last(self._seen, _AT_REST)
-            _keep_last(self._standing, _AT_REST)
+            self._recent = _last(self._recent, _AT_REST)
+            self._seen = _last(self._seen, _AT_REST)
+            self._standing = _last(self._standing, _AT_REST)
             self._looked = ((), [], ([], 0))
 
     def _is_kept(self, path: str, stamp: _Stamp) -> bool:
@@ -174,8 +176,8 @@ class ContentHashes:
             ):
                 self._recent |= self._new
                 self._new.clear()
-            _keep_last(self._recent, _RECENT)
-            _keep_last(self._new, 10 * _UNWRITTEN)
+            self._recent = _last(self._recent, _RECENT)
+            self._new = _last(self._new, 10 * _UNWRITTEN)
 
     def _see(self, path: str, stamp: _Stamp) -> None:
         if path not in self._seen or self._seen[path][0] != stamp:
@@ -274,9 +276,9 @@ class ContentSnapshot:
         return self._exists[path]
 
 
-def _keep_last(memo: dict[str, Any], count: int) -> None:
-    for path in list(memo)[: max(0, len(memo) - count)]:
-        del memo[path]
+def _last(memo: dict[str, _Value], count: int) -> dict[str, _Value]:
+    """The newest of them, in a new dict if any go: the table of one never shrinks."""
+    return memo if len(memo) <= count else dict(islice(memo.items(), len(memo) - count, None))
 
 
 def _remove_database(database: Path) -> bool:

@@ -84,6 +84,7 @@ class CompileHandler:
         found = facts is not None and facts.outcome is Outcome.BUILT
         if found:
             self._renders.note_worked(effect.unit)
+            self._renders.text_cache.settle(effect.work.key, effect.work.generation)
         self._background_pch.note(unit.request, effect.unit.id, self._tools.ladder_of, built=found, compiled=False)
         return events.LookUpFinished(effect.work, facts)
 

@@ -7,17 +7,18 @@ units that have read the same.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from sys import intern
+from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
 import ckwatch_templates
-from ckwatch.checks.blame import passed_values
+from ckwatch.checks.blame import operation_number, passed_values
 from ckwatch.checks.static_checks import static_checks
 from ckwatch.compile.rendered_unit import has_all_headers, lacking_headers
 from ckwatch.core.effects import Check, Compile, LookUp, Render, RenderPriority
@@ -44,7 +45,8 @@ CHARACTERS_AT_REST = 500_000
 """Of them, while nothing happens."""
 
 TEXTS_AT_REST = 50
-"""The same in texts: of short ones it is the names and the map that take memory."""
+"""The same in texts, also of those whose artifact is known: of short ones it is the names and the map that take
+memory."""
 
 READS_KEPT = 50
 
@@ -54,6 +56,8 @@ BUILTIN = str(ckwatch_templates.ROOT)
 
 NOTHING: frozenset[str] = frozenset()
 
+_Values = TypeVar("_Values")
+
 
 class TextCache:
     """The most recently used texts, by unit and generation."""
@@ -62,6 +66,7 @@ class TextCache:
         self._limit = limit
         self._size = 0
         self._texts: OrderedDict[UnitKey, tuple[int, Rendered]] = OrderedDict()
+        self._settled: deque[tuple[UnitKey, int]] = deque()
 
     def put(self, key: UnitKey, generation: int, rendered: Rendered) -> None:
         """Keep the text of this generation, and drop the least recently used ones."""
@@ -77,6 +82,14 @@ class TextCache:
             return None
         self._texts.move_to_end(key)
         return kept[1]
+
+    def settle(self, key: UnitKey, generation: int) -> None:
+        """No compiler needs the text of this generation any more: only the last few of these are kept."""
+        self._settled.append((key, generation))
+        if len(self._settled) > TEXTS_AT_REST:
+            key, generation = self._settled.popleft()
+            if key in self._texts and self._texts[key][0] == generation:
+                self.drop(key)
 
     def rest(self) -> None:
         """Keep a few."""
@@ -121,9 +134,9 @@ class RenderHandler:
         self._threads = threads
         self._reads = SharedReads()
         self._mentioned: dict[frozenset[str], frozenset[str]] = {}
-        self._passed: OrderedDict[str, Mapping[str, ParameterValue]] = OrderedDict()
-        """The parameters with which units last had no error: what differs from them was changed since."""
-        self._worked: OrderedDict[str, Mapping[str, ParameterValue]] = OrderedDict()
+        self._passed: dict[str, tuple[Mapping[str, ParameterValue], int]] = {}
+        """The parameters and operations with which units last had no error: what differs was changed since."""
+        self._worked: dict[str, Mapping[str, ParameterValue]] = {}
         """The parameters with which units last compiled."""
         self.text_cache = TextCache()
 
@@ -156,7 +169,7 @@ class RenderHandler:
 
     def note_passed(self, unit: Unit) -> None:
         """The unit has no error with the parameters that it has now."""
-        _note(self._passed, unit, passed_values(unit))
+        _note(self._passed, unit, (unit.instance.parameters, operation_number(unit.kernel.operation)))
 
     def note_worked(self, unit: Unit) -> None:
         """The unit has compiled with the parameters that it has now."""
@@ -263,7 +276,8 @@ class RenderHandler:
         *,
         header_folders: tuple[Path, ...] | None = None,
     ) -> RenderOutcome:
-        passed = self._passed.get(unit.id)
+        known = self._passed.get(unit.id)
+        passed = None if known is None else passed_values(*known)
         cache = None if overlays or not options.rules else self._tools.render_cache_folder
         checks = Checks(options.rules, passed, workspace.writers, cache)
         answer = await self._rendered(workspace, unit, overlays, priority, checks, header_folders)
@@ -286,13 +300,11 @@ class RenderHandler:
         return outcome
 
 
-def _note(
-    kept: OrderedDict[str, Mapping[str, ParameterValue]], unit: Unit, values: Mapping[str, ParameterValue]
-) -> None:
+def _note(kept: dict[str, _Values], unit: Unit, values: _Values) -> None:
+    kept.pop(unit.id, None)
     kept[unit.id] = values
-    kept.move_to_end(unit.id)
     if len(kept) > UNITS_KEPT:
-        kept.popitem(last=False)
+        del kept[next(iter(kept))]
 
 
 def _with_static_checks(

@@ -23,7 +23,7 @@ from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.topics import WORKSPACE, Topic
 from ckwatch.wire import state as wire
 
-SENT_UNITS_KEPT = 1000
+SENT_UNITS_KEPT = 200
 """Units whose last states are kept, 4 KB each with their JSON: followers that come together want the same."""
 
 
