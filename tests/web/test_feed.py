@@ -82,7 +82,7 @@ class Daemons:
         self.end = anyio.Event()
 
     @asynccontextmanager
-    async def events_as(self, _of_unit: object) -> AsyncIterator[AsyncIterator[ReadChange[UnitRow]]]:
+    async def events_as(self, _of_unit: object, **_: object) -> AsyncIterator[AsyncIterator[ReadChange[UnitRow]]]:
         changes = self.lives.pop(0)
 
         async def following() -> AsyncIterator[ReadChange[UnitRow]]:

@@ -85,7 +85,7 @@ async def export(
     async with anyio.create_task_group() as tasks:
         feed = Feed(client)
         tasks.start_soon(feed.run)
-        while not feed.loaded:
+        while not feed.timed:
             await feed.changed(feed.revision)
         with anyio.move_on_after(SETTLE_S):
             while feed.workspace is None or feed.workspace.busy:

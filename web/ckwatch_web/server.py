@@ -67,6 +67,7 @@ def _page(
         window = ui.context.client
         query = dict(request.query_params)
         shown = LivePage(view, feed, query, views=VIEWS, allow_changes=allow_changes, invite=invite)
+        await shown.begin()
         await window.connected(timeout=60.0)
         with anyio.CancelScope() as scope:
             window.on_delete(scope.cancel)

@@ -80,8 +80,8 @@ async def _serve(client: Client, options: argparse.Namespace) -> int:
         async with anyio.create_task_group() as tasks:
             if not (options.no_open or options.share):
                 tasks.start_soon(_open_browser, client.root, partial(access.entrance, port=port, keys=keys))
-            server = await to_thread.run_sync(_load_server)  # while a browser starts
             tasks.start_soon(feed.run)
+            server = await to_thread.run_sync(_load_server)  # while a browser starts and units are read
             tasks.start_soon(collect_when_idle, lambda: False)
             await server.serve(feed, listener, keys, allow_changes=options.allow_changes)
             tasks.cancel_scope.cancel()
