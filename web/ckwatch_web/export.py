@@ -84,6 +84,7 @@ async def export(
     library = await to_thread.run_sync(_prepare, target)
     async with anyio.create_task_group() as tasks:
         feed = Feed(client)
+        feed.timings_wanted.set()
         tasks.start_soon(feed.run)
         while not feed.timed:
             await feed.changed(feed.revision)

@@ -219,6 +219,8 @@ class Feed:
         """True if all units were there once."""
         self.timed = False
         """True if their timings were, too."""
+        self.timings_wanted = anyio.Event()
+        """Set by whoever needs timings: reading them would hold up the first page."""
         self.kept: dict[Hashable, Any] = {}
         """Values that views keep for all windows, as long as the page is served: slow answers."""
         self.revision = 0
@@ -326,7 +328,8 @@ class Feed:
             await self._until_there_is_one()
 
     async def _read_timings(self) -> None:
-        """Read the timings of units that came without."""
+        """Read the timings of units that came without, once somebody wants them."""
+        await self.timings_wanted.wait()
         revision = 0
         while True:
             with suppress(CkwatchError):  # the daemon that comes next is asked

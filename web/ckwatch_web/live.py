@@ -164,6 +164,8 @@ class LivePage:
 
     async def begin(self) -> None:
         """Draw the view into the page that is sent, if its units are known soon. Its screen is not known yet."""
+        if not self._view.untimed:
+            self._feed.timings_wanted.set()
         with anyio.move_on_after(BEGIN_S):
             while not self._is_ready:
                 await self._feed.changed(self._feed.revision)
@@ -179,6 +181,7 @@ class LivePage:
     async def run(self) -> None:
         """Show the view, and what becomes of it, until the window is closed."""
         found = await ui.run_javascript(_SCREEN, timeout=ANSWER_S)
+        self._feed.timings_wanted.set()
         theme = self._theme or found.get("theme")
         dark = theme == "dark" or (theme != "light" and bool(found.get("dark")))
         self._dark.value = dark
