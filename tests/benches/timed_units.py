@@ -7,7 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ckwatch.model.timings import Timing
-from ckwatch_web.feed import Feed, TimingRow, UnitRow
+from ckwatch.wire.timing_rows import TimingRow
+from ckwatch_web.feed import Feed, UnitRow
 from ckwatch_web.places import TextPlace
 
 DEVICE = "test device"

@@ -27,5 +27,5 @@ def feed_of(*rows: UnitRow, client: Any = None) -> Feed:
     """A feed that knows these units, and asks `client`."""
     feed = Feed(cast("Any", client or SimpleNamespace(root="/w")))
     feed.units = {row.id: row for row in rows}
-    feed.loaded = feed.connected = True
+    feed.loaded = feed.timed = feed.connected = True
     return feed

@@ -56,6 +56,7 @@ from ckwatch.wire.messages import (
 )
 from ckwatch.wire.requests import EditorRequest, FocusRequest, OverlayRequest, ViewRequest
 from ckwatch.wire.state import BuildLine, Change, File, Snapshot, Status, Unit, Workspace, WorkspaceDetail
+from ckwatch.wire.timing_rows import timing_row
 from ckwatch.wire.unit_changes import UpgradeLine
 from ckwatch.wire.verification import VerifyLine
 from fakes.fake_benchmarks import UNIT, timing_of
@@ -219,9 +220,13 @@ ANSWERS: dict[AnyEndpoint, Any] = {
     TimingQuestions.imported_files: [imported_file()],
     TimingQuestions.remove_imported: None,
     WorkspaceQuestions.unsaved: [UnsavedText(path="/w/a.j2", text="unsaved")],
-    ClientQuestions.snapshot: lambda engine: Snapshot(
-        seq=engine.seq, states={topic: state for topic, (_, state) in engine.states.items() if state}
+    **dict.fromkeys(
+        (ClientQuestions.snapshot, ClientQuestions.overview),
+        lambda engine: Snapshot(
+            seq=engine.seq, states={topic: state for topic, (_, state) in engine.states.items() if state}
+        ),
     ),
+    UnitQuestions.timing_rows: lambda _, units: [[timing_row(timing_of(), "fresh")] for _ in units],
     ClientQuestions.file: lambda _, path: File(path=path, diagnostics=()),
     ClientQuestions.readers_of: lambda _, paths: [[UNIT] for _ in paths],
     ClientQuestions.ask_cpp: lambda _, request: CppAnswer(unit=request.unit or UNIT, result=HOVER),

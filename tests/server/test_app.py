@@ -33,6 +33,7 @@ from ckwatch.wire.language import (
 from ckwatch.wire.messages import Artifact, PlannedUnit, Problem, RenderedText, Run, SlowAnswer, UnitDetail, UnsavedText
 from ckwatch.wire.schema import CANDIDATE_LIMIT
 from ckwatch.wire.state import File, Snapshot, Status, Unit, WorkspaceDetail
+from ckwatch.wire.timing_rows import TimingRow
 from ckwatch.wire.verification import UnitVerification
 from fakes.fake_engine import HOVER, WORDS, FakeEngine, unit_of
 
@@ -52,7 +53,12 @@ ROWS = [
     Row("GET /status", Status, ("status",)),
     Row("GET /snapshot", Snapshot, ("snapshot", None)),
     Row("GET /snapshot?client=vim-1", Snapshot, ("snapshot", "vim-1")),
+    Row("GET /overview?client=x", Snapshot, ("overview", "x")),
     Row("GET /units", list[Unit], ("units", None, None)),
+    Row(
+        "POST /timing-rows", list[list[TimingRow]], ("timing_rows", "x", [UNIT, "gone"]),
+        {"units": [UNIT, "gone"], "client": "x"},
+    ),
     Row("GET /units?pattern=gemm&pattern=a%2Fb%40c%2B&client=x", list[Unit], ("units", "x", ["gemm", "a/b@c+"])),
     Row(f"GET /units/{UNIT}", UnitDetail, ("unit", None, UNIT)),
     Row("GET /units/gemm/m128%40gfx942?client=x", UnitDetail, ("unit", "x", UNIT)),

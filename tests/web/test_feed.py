@@ -23,6 +23,7 @@ from ckwatch.wire.alerts import standing_of
 from ckwatch.wire.benchmarks import BenchLine
 from ckwatch.wire.encoding import to_json
 from ckwatch.wire.state import File, Unit, Workspace
+from ckwatch.wire.timing_rows import TimingRow, timing_row
 from ckwatch_web.content import PLACE, Note, Plot, Table
 from ckwatch_web.feed import Feed, QueueSample, UnitRow, row_of
 from ckwatch_web.views import now
@@ -82,7 +83,7 @@ class Daemons:
         self.end = anyio.Event()
 
     @asynccontextmanager
-    async def events_as(self, _of_unit: object) -> AsyncIterator[AsyncIterator[ReadChange[UnitRow]]]:
+    async def events_as(self, _of_unit: object, **_: object) -> AsyncIterator[AsyncIterator[ReadChange[UnitRow]]]:
         changes = self.lives.pop(0)
 
         async def following() -> AsyncIterator[ReadChange[UnitRow]]:
@@ -182,6 +183,35 @@ async def test_tuning_runs_are_watched_once_a_view_asks(monkeypatch: pytest.Monk
                 await anyio.lowlevel.checkpoint()
         assert feed.follow_tuning() == begun == 3
         tasks.cancel_scope.cancel()
+
+
+@pytest.mark.usefixtures("found_at_once")
+async def test_timings_follow_when_somebody_wants_them() -> None:
+    """What becomes slower meanwhile is no alert, and a unit that changes meanwhile keeps what it came with."""
+    timing = timing_of(comparisons=(Comparison(verdict="SLOW", ratio=1.5, against="previous", other_median_us=1.0),))
+    two = replace(ONE, id="gemm/two@gfx942")
+    untimed = [change(f"unit/{one.id}", one) for one in (ONE, two)]
+    untimed = [one._replace(state=replace(one.state, untimed=True)) for one in untimed]
+    asked: list[list[str]] = []
+
+    async def timing_rows(units: list[str]) -> list[list[TimingRow]]:
+        asked.append(units)
+        feed._take([change(f"unit/{two.id}", two)])
+        return [[timing_row(timing, "fresh")] for _ in units]
+
+    daemons = Daemons([*untimed, change("workspace", replace(WORKSPACE, unit_count=2))])
+    daemons.timing_rows = timing_rows  # type: ignore[attr-defined]
+    feed = Feed(daemons)  # type: ignore[arg-type]  # of a client it takes these
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(feed.run)
+        await until(feed, lambda: feed.loaded)
+        assert (asked, feed.timed) == ([], False)
+        feed.timings_wanted.set()
+        await until(feed, lambda: feed.timed)
+        tasks.cancel_scope.cancel()
+    assert asked == [[ONE.id, two.id]]
+    assert [len(row.timings) for row in feed.units.values()] == [1, 0]
+    assert not feed.alerts
 
 
 @pytest.mark.usefixtures("found_at_once")

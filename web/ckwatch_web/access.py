@@ -13,7 +13,7 @@ import hmac
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -31,6 +31,7 @@ TOKEN_S = 600.0
 
 HOST = "127.0.0.1"
 BACKLOG = 128
+NOTHING: Mapping[str, str] = {}
 TOKEN = "token"  # noqa: S105  # the name in the address
 SAFE_METHODS = ("GET", "HEAD")
 
@@ -46,6 +47,9 @@ _POLICY = (
     "base-uri 'none'",
     "form-action 'none'",
 )
+
+_OWN_POLICY = b"default-src 'none'; frame-ancestors 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'"
+"""Of the pages here, which have no script; the one that lets a browser in loads some for the next."""
 
 _HEADERS = (
     (b"x-frame-options", b"DENY"),
@@ -114,10 +118,12 @@ def entrance(folder: Path, port: int, keys: Keys) -> Iterator[Path]:
 
 
 class Guard:
-    """The application `app` behind these rules, as served at a port of 127.0.0.1."""
+    """The application `app` behind these rules, as served at a port of 127.0.0.1. A browser that is let in
+    loads the scripts and styles at the addresses `first` (with how a link says so) while it waits for the page."""
 
-    def __init__(self, app: ASGIApp, port: int, keys: Keys) -> None:
+    def __init__(self, app: ASGIApp, port: int, keys: Keys, first: Mapping[str, str] = NOTHING) -> None:
         self._app = app
+        self._first = "".join(f"<link rel={how} href='{escape(address)}'>" for address, how in first.items())
         self._keys = keys
         self._hosts = {f"{HOST}:{port}", f"localhost:{port}"}
         self._origins = {f"http://{host}" for host in self._hosts}
@@ -174,7 +180,7 @@ class Guard:
             return
         cookie = f"{self.cookie}={value}; Path=/; HttpOnly; SameSite=Strict"
         given = [] if value is None else [(b"set-cookie", cookie.encode())]
-        await self._send_page(send, 200, _ENTER.format(target=escape(target)), given)
+        await self._send_page(send, 200, _ENTER.format(target=escape(target)) + self._first, given)
 
     async def _send_page(self, send: Send, status: int, body: str, more: Iterable[tuple[bytes, bytes]] = ()) -> None:
         text = body.encode()
@@ -182,7 +188,7 @@ class Guard:
             (b"content-type", b"text/html; charset=utf-8"),
             (b"content-length", str(len(text)).encode()),
             (b"cache-control", b"no-store"),
-            (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; style-src 'unsafe-inline'"),
+            (b"content-security-policy", _OWN_POLICY),
             *_HEADERS,
             *more,
         ]

@@ -84,8 +84,9 @@ async def export(
     library = await to_thread.run_sync(_prepare, target)
     async with anyio.create_task_group() as tasks:
         feed = Feed(client)
+        feed.timings_wanted.set()
         tasks.start_soon(feed.run)
-        while not feed.loaded:
+        while not feed.timed:
             await feed.changed(feed.revision)
         with anyio.move_on_after(SETTLE_S):
             while feed.workspace is None or feed.workspace.busy:

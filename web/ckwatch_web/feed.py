@@ -13,16 +13,20 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
 from sys import intern
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from ckwatch import CkwatchError, connect
 from ckwatch.model.lazy_dataclass import dataclass
+from ckwatch.model.timings import Timing
 from ckwatch.model.topics import WORKSPACE
 from ckwatch.model.verification import VerificationOutcome
 from ckwatch.wire.alerts import Alert, Standing, alerts, standing
-from ckwatch.wire.figures_text import AT_WORK, STAND_IN, toolchain_words
+from ckwatch.wire.encoding import adapter
+from ckwatch.wire.figures_text import AT_WORK, toolchain_words
+from ckwatch.wire.schema import TIMED_LIMIT
+from ckwatch.wire.timing_rows import TimingRow, timing_row
 from ckwatch_web.places import TextPlace
 
 if TYPE_CHECKING:
@@ -52,45 +56,6 @@ LOOK_S = 1.0
 
 RETRY_S = 5.0
 """How long after a failure tuning runs are watched again."""
-
-FLUSHED = ", instruction caches flushed"
-
-
-class TimingRow(NamedTuple):
-    """The visible part of a timing, in µs; see `ckwatch.Timing`. The verdicts are those against the baseline and the
-    previous artifact, empty if there is none, with the ratios of the medians. With flushed instruction caches `device`
-    says so, for such timings are as those of another one. `device` is a product, and `place` says which: `hip:0`."""
-
-    id: int
-    shape: str
-    cache: str
-    device: str
-    median_us: float
-    tflops: float | None
-    gbps: float | None
-    bound_us: float | None
-    bound_percent: float | None
-    verified: bool
-    standing: str
-    taken_at: float
-    failure: str
-    message: str
-    baseline_verdict: str
-    baseline_ratio: float | None
-    previous_verdict: str
-    previous_ratio: float | None
-    observed_percent: float | None = None
-    place: str = ""
-
-    @property
-    def is_time(self) -> bool:
-        """True if there is a time, and it is that of a device, not of a stand-in."""
-        return not self.failure and self.median_us > 0 and STAND_IN not in self.device
-
-    @property
-    def standing_words(self) -> str:
-        """`fresh`, or `stale, not verified`."""
-        return self.standing if self.verified else f"{self.standing}, not verified"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +87,8 @@ class UnitRow:
     timed_at: float = 0.0
     profiled_at: float = 0.0
     """When the last of its timings was taken (Unix seconds)."""
+    untimed: bool = False
+    """Its timings are not known yet, or may be others by now."""
     generation: int = 0
     verification_fresh: bool = False
     """True if the verification, if there is one, is of the present artifact."""
@@ -191,10 +158,6 @@ _OF_UNITS = {
     **dict.fromkeys(("id", "instance", "fresh", "errors")), "seconds": 0.0, "finished_at": 0.0, "measuring": "",
     "unmeasured": "", "verifying": False, "slow": "", "generation": 0, "profiled_at": 0.0,
 }  # fmt: skip
-_OF_TIMINGS = {
-    **dict.fromkeys(("id", "median_us", "tflops", "gbps", "bound_us", "bound_percent", "taken_at", "observed_percent")),
-    "verified": False, "failure": "", "message": "",
-}  # fmt: skip
 """Fields that are kept as they are sent, and what stands for null."""
 
 
@@ -207,7 +170,8 @@ def row_of(raw: Mapping[str, Any]) -> UnitRow:
     start = raw["place"]["start"]
     figures, verification = raw.get("figures") or {}, raw.get("verification") or {}
     causes = raw.get("cause") or ()
-    timings = tuple(map(_timing_row, raw.get("timings") or ()))
+    sent = adapter(tuple[Timing, ...]).validate_python(raw.get("timings") or ())
+    timings = tuple(timing_row(timing, timing.standing) for timing in sent)
     return UnitRow(
         **_kept(raw, _OF_UNITS),
         kernel=intern(raw["kernel"]),
@@ -222,7 +186,8 @@ def row_of(raw: Mapping[str, Any]) -> UnitRow:
         verification=verification.get("summary") or raw.get("unverified") or "",
         verification_outcome=intern(verification.get("outcome") or ""),
         timings=timings,
-        timed_at=max((timing.taken_at for timing in timings), default=0.0),
+        timed_at=_last_of(timings),
+        untimed="timings" not in raw,
         verification_fresh=verification.get("standing") == "fresh",
         toolchains=toolchain_words(
             (one["name"], one["outcome"], one["working"]) for one in raw.get("toolchains") or ()
@@ -230,28 +195,8 @@ def row_of(raw: Mapping[str, Any]) -> UnitRow:
     )
 
 
-def _timing_row(raw: Mapping[str, Any]) -> TimingRow:
-    comparisons = raw.get("comparisons") or ()
-    baseline, previous = (_comparison(comparisons, kind) for kind in ("baseline", "previous"))
-    return TimingRow(
-        **_kept(raw, _OF_TIMINGS),
-        shape=intern(raw["shape"]),
-        cache=intern(raw["cache"]),
-        device=intern(raw["device_description"] + (FLUSHED if raw.get("flushed_instructions") else "")),
-        standing=intern(raw["standing"]),
-        baseline_verdict=intern(baseline.get("verdict", "")),
-        baseline_ratio=baseline.get("ratio"),
-        previous_verdict=intern(previous.get("verdict", "")),
-        previous_ratio=previous.get("ratio"),
-        place=intern(raw["device"] + (f" on {raw['machine']}" if raw.get("machine") else "")),
-    )
-
-
-def _comparison(comparisons: Iterable[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
-    for one in comparisons:
-        if one["against"].partition(" ")[0] == kind:
-            return one
-    return {}
+def _last_of(timings: Iterable[TimingRow]) -> float:
+    return max((timing.taken_at for timing in timings), default=0.0)
 
 
 class Feed:
@@ -272,6 +217,10 @@ class Feed:
         """True if there is a daemon; if not, everything is as it was when there was one."""
         self.loaded = False
         """True if all units were there once."""
+        self.timed = False
+        """True if their timings were, too."""
+        self.timings_wanted = anyio.Event()
+        """Set by whoever needs timings: reading them would hold up the first page."""
         self.kept: dict[Hashable, Any] = {}
         """Values that views keep for all windows, as long as the page is served: slow answers."""
         self.revision = 0
@@ -297,6 +246,7 @@ class Feed:
     async def run(self) -> None:
         """Follow the daemon, and those that come in its place, until cancelled; jobs end with it."""
         async with anyio.create_task_group() as self._tasks:
+            self._tasks.start_soon(self._read_timings)
             try:
                 await self._follow()
             finally:
@@ -368,7 +318,7 @@ class Feed:
                 tasks.start_soon(self._take_all, receive.clone())
                 async with send:
                     try:
-                        async with self.client.events_as(row_of) as changes:
+                        async with self.client.events_as(row_of, untimed=True) as changes:
                             async for change in changes:
                                 await send.send(change)
                     except CkwatchError:
@@ -376,6 +326,27 @@ class Feed:
             self.connected = False
             self._note()
             await self._until_there_is_one()
+
+    async def _read_timings(self) -> None:
+        """Read the timings of units that came without, once somebody wants them."""
+        await self.timings_wanted.wait()
+        revision = 0
+        while True:
+            with suppress(CkwatchError):  # the daemon that comes next is asked
+                while self.connected and (some := [row.id for row in self.units.values() if row.untimed][:TIMED_LIMIT]):
+                    for unit, timings in zip(some, await self.client.timing_rows(some), strict=True):
+                        self._take_timings(unit, tuple(timings))
+                if self.connected and self.loaded and not self.timed:
+                    self.timed = True
+                    self._note()
+            revision = await self.changed(revision)
+
+    def _take_timings(self, unit: str, timings: tuple[TimingRow, ...]) -> None:
+        row = self.units.get(unit)
+        if row is not None and row.untimed:  # else it has changed, and came with them
+            self.units[unit] = now = replace(row, timings=timings, timed_at=_last_of(timings), untimed=False)
+            if self.timed:
+                self._compare(row, now)
 
     async def _until_there_is_one(self) -> None:
         """A daemon that was stopped is not started here: only looked for."""
@@ -398,7 +369,7 @@ class Feed:
 
     def _take(self, batch: list[ReadChange[UnitRow]]) -> None:
         if not self.connected:  # another daemon tells everything anew, and nothing of what is gone
-            self.units, self.diagnostics, self.workspace, self.loaded = {}, {}, None, False
+            self.units, self.diagnostics, self.workspace, self.loaded, self.timed = {}, {}, None, False, False
         news = {change.topic: change.state for change in batch}
         for topic, state in news.items():
             kind, name = topic.kind, topic.name
@@ -406,7 +377,10 @@ class Feed:
                 self.workspace = state  # type: ignore[assignment]  # as the topic says
             elif kind == "unit":
                 if isinstance(state, UnitRow):
-                    self._compare(self.units.get(name), state)
+                    before = self.units.get(name)
+                    if before is not None and state.untimed:
+                        state = replace(state, timings=before.timings, timed_at=before.timed_at)
+                    self._compare(before, state)
                     self.units[name] = state
                 else:
                     self.units.pop(name, None)
@@ -420,8 +394,8 @@ class Feed:
         self._note()
 
     def _compare(self, before: UnitRow | None, now: UnitRow) -> None:
-        """Keep what is worse than before; not while units are read for the first time."""
-        if not self.loaded:
+        """Keep what is worse than before; not while units and their timings are read for the first time."""
+        if not self.loaded or (before is not None and before.untimed and not self.timed):
             return
         for one in alerts(now.id, Standing() if before is None else before.standing, now.standing):
             self.alerts.append(one)

@@ -52,6 +52,12 @@ _log = logging.getLogger(__name__)
 GATHER_S = 0.25
 """A view is made anew at most so often."""
 
+BEGIN_S = 0.25
+"""How long units that are not known are waited for before the page is sent."""
+
+FIRST_ROWS = 50
+"""Rows of a table that are sent with it: a screen of them. All follow when the browser has drawn the table."""
+
 ANSWER_S = 60.0
 """How long a browser on a busy machine may take to answer."""
 
@@ -130,6 +136,8 @@ class LivePage:
         """By the keys of their tables."""
         self._again = anyio.Event()
         self._content: Content | None = None
+        self._shown: Hashable = None
+        """What the content depends on that was shown before the window was connected."""
         self._dark = ui.dark_mode(None)
         self._theme = ""
         """The choice in this window."""
@@ -151,25 +159,48 @@ class LivePage:
                     self._alert_button = self._button("Alerts", self._toggle_alerts)
                     self._button("Dark or light", self._toggle_theme)
             self._status = _element("p", "loading …").classes("status").props("role=status")
-            with ui.element("div").style("display: none"):  # so that they are loaded while the units are
-                ui.aggrid({})
-                ui.echart({})
             self._controls = ui.element("div").classes("choices part")
             self._parts = ui.element("div")
+
+    async def begin(self) -> None:
+        """Draw the view into the page that is sent, if its units are known soon. Its screen is not known yet."""
+        if not self._view.untimed:
+            self._feed.timings_wanted.set()
+        with anyio.move_on_after(BEGIN_S):
+            while not self._is_ready:
+                await self._feed.changed(self._feed.revision)
+        if self._is_ready:
+            self._shown = self._depends()
+            await self._show()
+        else:
+            with self._main, ui.element("div").style("display: none"):  # so that they are loaded while the units are
+                ui.aggrid({})
+                ui.echart({})
+        self._tell()
 
     async def run(self) -> None:
         """Show the view, and what becomes of it, until the window is closed."""
         found = await ui.run_javascript(_SCREEN, timeout=ANSWER_S)
+        self._feed.timings_wanted.set()
         theme = self._theme or found.get("theme")
         dark = theme == "dark" or (theme != "light" and bool(found.get("dark")))
         self._dark.value = dark
         self._set_alerting(bool(found.get("alerts")))
         self._screen = BrowserScreen(dark=dark, width=int(found.get("width") or 1280))
+        if self._screen.narrow:
+            for drawn in self._drawn.values():
+                drawn.holder.delete()
+            self._drawn.clear()
+            self._shown = None
+        elif dark:
+            self._repaint()
         while True:
             revision = self._feed.revision
             depends = self._depends()
             self._again = anyio.Event()
-            await self._show()
+            if depends != self._shown:
+                await self._show()
+            self._shown = None
             while not self._again.is_set() and self._depends() == depends:
                 self._tell()
                 revision = await self._changed(revision)
@@ -177,9 +208,13 @@ class LivePage:
 
     def _depends(self) -> Hashable:
         try:
-            return self._view.depends(self._feed, self._query)
+            return self._is_ready, self._view.depends(self._feed, self._query)
         except GoneError as gone:
             return tuple(gone.choice.options)
+
+    @property
+    def _is_ready(self) -> bool:
+        return self._feed.loaded and (self._feed.timed or self._view.untimed)
 
     async def _changed(self, revision: int) -> int:
         """Wait until the workspace changes, or this window's address does."""
@@ -196,7 +231,7 @@ class LivePage:
         return revision
 
     async def _show(self) -> None:
-        if not self._feed.loaded:
+        if not self._is_ready:
             return
         try:
             content = await self._view.show(self._feed, dict(self._query))
@@ -344,7 +379,7 @@ class LivePage:
         return change
 
     def _table(self, block: Table) -> Callable[[Table], None]:
-        shown, ready = block, False
+        shown, first, ready = block, block.rows[:FIRST_ROWS], False
         with ui.element("section").classes("part").props(f'aria-label="{_attribute(block.title)}"'):
             with ui.element("div").classes("head"):
                 title = _element("h2", "")
@@ -354,7 +389,7 @@ class LivePage:
                 selected = ui.element("div").classes("place").props("aria-live=polite")
             room = ui.element("div")  # the grid is made anew whenever its own element changes
             with room:
-                options = grid.grid_options(block, narrow=self._screen.narrow)
+                options = grid.grid_options(block, narrow=self._screen.narrow) | {"rowData": list(first)}
                 table: ui.aggrid = ui.aggrid(options, auto_size_columns=False).style("height: 100%")
             table.on("selectionChanged", lambda: self._select(selected, table, shown), args=[])
             self._grids[block.key] = table
@@ -362,8 +397,9 @@ class LivePage:
 
         def fill() -> None:
             nonlocal ready
+            if ready or shown.rows != first:
+                table.run_grid_method("setGridOption", "rowData", list(shown.rows))
             ready = True
-            table.run_grid_method("setGridOption", "rowData", list(shown.rows))
             if search.value:
                 self._filter(table, search.value)
 
@@ -610,6 +646,9 @@ class LivePage:
         self._screen = replace(self._screen, dark=dark)
         self._dark.value = dark
         ui.run_javascript(f"localStorage.setItem('ckwatch-theme', '{self._theme}')")
+        self._repaint()
+
+    def _repaint(self) -> None:
         for drawn in self._drawn.values():
             if isinstance(drawn.block, Plot):
                 drawn.change(drawn.block)

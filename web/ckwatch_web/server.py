@@ -1,112 +1,98 @@
-"""Serves the page on loopback, at a free port, until cancelled."""
+"""Serves the page on loopback, at a free port, until cancelled.
+
+A browser comes as soon as the address is known, and NiceGUI takes half a second to load. Meanwhile the browser is let
+in, and loads the scripts that the page will need.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse
-from nicegui import app as nicegui_app
-from nicegui import ui
+from anyio import to_thread
 from uvicorn import Config, Server
 
-from ckwatch import CkwatchError
-from ckwatch_web.access import Guard, Keys, address_of
-from ckwatch_web.content import Content, Note, csv_text, without_marks
-from ckwatch_web.live import LivePage
-from ckwatch_web.static_html import page
-from ckwatch_web.views.all import VIEWS
+from ckwatch_web.access import Guard, Keys
 
 if TYPE_CHECKING:
-    from ckwatch_web.feed import Feed
-    from ckwatch_web.view import PageView
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
-ASSETS = Path(__file__).parent / "assets"
+    from ckwatch_web.feed import Feed
+
 END_S = 1
 
+SOCKET_IO_CLIENTS = ("aiohttp", "requests", "tornado")
 
-def make_page(feed: Feed, keys: Keys, port: int, *, allow_changes: bool) -> Guard:
-    """The application."""
-    outer = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    nicegui_app.add_static_files("/assets", ASSETS)
-    for view in VIEWS.values():
-        ui.page(view.path, title=f"{view.title} – ckwatch", favicon=ASSETS / "icon.svg")(
-            _page(view, feed, keys, port, allow_changes=allow_changes)
-        )
-    nicegui_app.get("/csv/{view}/{table}")(_csv(feed))
-    nicegui_app.exception_handler(404)(_no_such_page)
-    nicegui_app.config.quasar_config["loadingBar"]["skipHijack"] = True
-    ui.run_with(
-        outer,
-        dark=None,
-        tailwind=False,
-        language="en-US",
-        reconnect_timeout=30.0,
-        show_welcome_message=False,
-        gzip_middleware_factory=None,
-        binding_refresh_interval=None,
-    )
-    ui.add_head_html('<link rel="stylesheet" href="/assets/style.css">', shared=True)
-    return Guard(outer, port, keys)
+FIRST = {
+    **dict.fromkeys(("vue.esm-browser.prod.js", "dompurify.mjs"), "modulepreload"),
+    **dict.fromkeys(("quasar.umd.prod.js", "nicegui.js", "socket.io.min.js"), "preload as=script"),
+    **dict.fromkeys(
+        ("quasar.unimportant.prod.css", "quasar.important.prod.css", "nicegui.css", "fonts.css"), "preload as=style"
+    ),
+}
+"""Files of NiceGUI's that every page of it loads, and how a link says so."""
+
+_KINDS = {".js": b"text/javascript", ".mjs": b"text/javascript", ".css": b"text/css"}
 
 
-def _page(
-    view: PageView, feed: Feed, keys: Keys, port: int, *, allow_changes: bool
-) -> Callable[[Request], Awaitable[None]]:
-    def invite(path: str) -> str:
-        return address_of(port, keys, path)
+class EarlyApp:
+    """An application that is loaded while requests for it wait; those for NiceGUI's own files do not."""
 
-    async def window_page(request: Request) -> None:
-        window = ui.context.client
-        query = dict(request.query_params)
-        shown = LivePage(view, feed, query, views=VIEWS, allow_changes=allow_changes, invite=invite)
-        await window.connected(timeout=60.0)
-        with anyio.CancelScope() as scope:
-            window.on_delete(scope.cancel)
-            await shown.run()
+    def __init__(self) -> None:
+        self._app: ASGIApp | None = None
+        self._there = anyio.Event()
+        found = find_spec("nicegui")
+        assert found is not None  # noqa: S101 - the command has looked
+        assert found.origin is not None  # noqa: S101 - it is a package with a file
+        self._folder = Path(found.origin).with_name("static")
+        self._prefix = f"/_nicegui/{version('nicegui')}/static/"
 
-    return window_page
+    @property
+    def first(self) -> dict[str, str]:
+        """`FIRST` by the files' addresses."""
+        return {self._prefix + name: how for name, how in FIRST.items() if (self._folder / name).is_file()}
 
+    def set(self, app: ASGIApp) -> None:
+        """The application is there."""
+        self._app = app
+        self._there.set()
 
-async def _no_such_page(request: Request, _error: Exception) -> Response:
-    """An address that is none, with the ways back."""
-    menu = [(view.title, view.path) for view in VIEWS.values()]
-    text = f"There is nothing at `{without_marks(request.url.path)}`. The views are above."
-    content = Content(title="", blocks=(Note(key="gone", text=text),))
-    return HTMLResponse(page(content, "No such page", menu=menu), status_code=404)
-
-
-def _csv(feed: Feed) -> Callable[[str, str, Request], Awaitable[Response]]:
-    async def csv(view: str, table: str, request: Request) -> Response:
-        if view not in VIEWS:
-            return Response("no such view\n", status_code=404, media_type="text/plain")
-        try:
-            content = await VIEWS[view].show(feed, dict(request.query_params))
-        except CkwatchError as error:
-            return Response(f"{error.message}\n", status_code=409, media_type="text/plain")
-        found = next((one for one in content.tables if one.key == table), None)
-        if found is None:
-            return Response("no such table\n", status_code=404, media_type="text/plain")
-        name = f'attachment; filename="{view}-{found.key}.csv"'
-        return Response(csv_text(found), media_type="text/csv", headers={"Content-Disposition": name})
-
-    return csv
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        name = scope["path"].removeprefix(self._prefix)
+        if scope["type"] == "http" and scope["method"] == "GET" and self._prefix + name in self.first:
+            data = (self._folder / name).read_bytes()
+            headers = [
+                (b"content-type", _KINDS[Path(name).suffix]),
+                (b"content-length", b"%d" % len(data)),
+                (b"cache-control", b"public, max-age=3600"),
+            ]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": data})
+            return
+        await self._there.wait()
+        assert self._app is not None  # noqa: S101 - it is there
+        await self._app(scope, receive, send)
 
 
 async def serve(feed: Feed, listener: socket.socket, keys: Keys, *, allow_changes: bool) -> None:
     """Serve what `feed` knows, which runs already, until cancelled."""
+    app, port = EarlyApp(), listener.getsockname()[1]
     config = Config(
-        make_page(feed, keys, listener.getsockname()[1], allow_changes=allow_changes),
+        Guard(app, port, keys, app.first),
         ws="websockets-sansio",
         ws_per_message_deflate=False,
-        lifespan="on",
+        lifespan="off",
         log_config=None,
         log_level=logging.WARNING,
         access_log=False,
@@ -117,7 +103,11 @@ async def serve(feed: Feed, listener: socket.socket, keys: Keys, *, allow_change
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))  # Ctrl-C cancels this task, and not that one
     try:
-        await asyncio.shield(serving)
+        pages = await to_thread.run_sync(_load_pages)
+        page = pages.make_page(feed, keys, port, allow_changes=allow_changes)
+        async with page.router.lifespan_context(page):
+            app.set(page)
+            await asyncio.shield(serving)
     finally:
         server.should_exit = True  # it closes what is open
         with anyio.CancelScope(shield=True):
@@ -131,3 +121,15 @@ class _Server(Server):
     def capture_signals(self) -> Iterator[None]:
         """Capture none."""
         yield
+
+
+def _load_pages() -> Any:
+    """The page, without the libraries of Socket.IO's clients, which it can do without and which take a sixth of the
+    time that all of it takes to load."""
+    absent = [name for name in SOCKET_IO_CLIENTS if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]  # None: there is no such module
+    try:
+        return import_module("ckwatch_web.pages")
+    finally:
+        for name in absent:
+            del sys.modules[name]

@@ -27,7 +27,7 @@ class PageView:
 
     `show` makes the content; it may ask the client and raise its errors. It is asked again when `depends` says
     something else, which is quick and asks no daemon. Both raise GoneError where the query names what is not there.
-    `actions` are what the content's actions do, by their keys.
+    `actions` are what the content's actions do, by their keys. `untimed`: it is shown before timings are known, too.
     """
 
     name: str
@@ -35,6 +35,7 @@ class PageView:
     show: Callable[[Feed, Query], Awaitable[Content]]
     depends: Callable[[Feed, Query], Hashable] = _nothing
     actions: Mapping[str, Act] = field(default_factory=dict)
+    untimed: bool = False
 
     @property
     def path(self) -> str:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from ckwatch.client import Client
 
 
-SOCKET_IO_CLIENTS = ("aiohttp", "requests")
-
 SNAPS = Path("/var/lib/snapd")
 """Is there where browsers may be snaps."""
 
@@ -80,8 +78,8 @@ async def _serve(client: Client, options: argparse.Namespace) -> int:
         async with anyio.create_task_group() as tasks:
             if not (options.no_open or options.share):
                 tasks.start_soon(_open_browser, client.root, partial(access.entrance, port=port, keys=keys))
-            server = await to_thread.run_sync(_load_server)  # while a browser starts
             tasks.start_soon(feed.run)
+            server = import_module("ckwatch_web.server")
             tasks.start_soon(collect_when_idle, lambda: False)
             await server.serve(feed, listener, keys, allow_changes=options.allow_changes)
             tasks.cancel_scope.cancel()
@@ -113,18 +111,6 @@ def _folder_for_browsers(root: Path) -> Path:
     folder = endpoint_of(root).socket.parent
     prepare_folder(folder)
     return folder
-
-
-def _load_server() -> Any:
-    """The page's server, without the libraries of Socket.IO's clients, which it can do without and which take a sixth
-    of the time that all of it takes to load."""
-    absent = [name for name in SOCKET_IO_CLIENTS if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]  # None: there is no such module
-    try:
-        return import_module("ckwatch_web.server")
-    finally:
-        for name in absent:
-            del sys.modules[name]
 
 
 async def _export(client: Client, options: argparse.Namespace) -> int:

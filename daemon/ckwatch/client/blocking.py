@@ -402,9 +402,11 @@ class SyncClient(WorkspaceQuestions, UnitQuestions, TimingQuestions, SyncAsker):
         """The same with units in brief, as by `Client.events_in_brief`."""
         return SyncEvents(self.loop, self.client.events_in_brief())
 
-    def events_as(self, of_unit: Callable[[Mapping[str, Any]], ReadUnit]) -> SyncEvents[ReadChange[ReadUnit]]:
+    def events_as(
+        self, of_unit: Callable[[Mapping[str, Any]], ReadUnit], *, untimed: bool = False
+    ) -> SyncEvents[ReadChange[ReadUnit]]:
         """The same with units as `of_unit` makes them of their JSON, as by `Client.events_as`."""
-        return SyncEvents(self.loop, self.client.events_as(of_unit))
+        return SyncEvents(self.loop, self.client.events_as(of_unit, untimed=untimed))
 
 
 @contextmanager

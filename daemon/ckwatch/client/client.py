@@ -110,10 +110,16 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         """The same with units in brief: `state.decoded()` is all that `events` gives of one."""
         return self.events_as(in_brief)
 
-    def events_as(self, of_unit: Callable[[Mapping[str, Any]], ReadUnit]) -> Events[ReadChange[ReadUnit]]:
-        """The same with units as `of_unit` makes them of their JSON, for a program that needs a part of thousands."""
+    def events_as(
+        self, of_unit: Callable[[Mapping[str, Any]], ReadUnit], *, untimed: bool = False
+    ) -> Events[ReadChange[ReadUnit]]:
+        """The same with units as `of_unit` makes them of their JSON, for a program that needs a part of thousands.
+
+        `untimed`: units have no `timings` until they change; `timing_rows` gives them.
+        """
         self._is_known = True
-        return Events(self._connection, self._state_sync, self.id, ReadChange, of_unit)
+        snapshot: Literal["snapshot", "overview"] = "overview" if untimed else "snapshot"
+        return Events(self._connection, self._state_sync, self.id, ReadChange, of_unit, snapshot=snapshot)
 
     # Builds.
 

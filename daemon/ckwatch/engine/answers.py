@@ -90,6 +90,7 @@ class Daemon:
             Workspace.readers.answered_by(self.language.readers),
             Workspace.values.answered_by(self.language.values),
             Units.units.answered_by(self.snapshots.units),  # type: ignore[arg-type]  # the server iterates over them
+            Units.timing_rows.answered_by(self.snapshots.timing_rows),
             Units.unit.answered_by(self.units.unit),
             Units.plan.answered_by(self.units.plan),
             Units.rendered.answered_by(self.units.rendered),
@@ -126,6 +127,7 @@ class Daemon:
             Timings.imported_files.answered_by(self.imported.files),
             Timings.remove_imported.answered_by(self.imported.remove),
             Client.snapshot.answered_by(self.snapshots.snapshot),
+            Client.overview.answered_by(self.snapshots.overview),
             Client.file.answered_by(self.snapshots.file),
             Client.readers_of.answered_by(self.language.readers_of),
             Client.ask_cpp.answered_by(self.cpp.ask),

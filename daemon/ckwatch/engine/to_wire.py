@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ckwatch.compile.slow_compile import SLOW_COMPILE
@@ -16,11 +17,12 @@ from ckwatch.model.kernels import Outcome
 from ckwatch.model.timings import Standing, Timing
 from ckwatch.model.verification import Verification
 from ckwatch.wire import state as wire
+from ckwatch.wire.timing_rows import TimingRow, timing_row
 from ckwatch.wire.verification import UnitVerification
 
 
-def unit_to_wire(unit: UnitState) -> wire.Unit:
-    """A unit's state."""
+def unit_to_wire(unit: UnitState, *, timings: bool = True) -> wire.Unit:
+    """A unit's state, with its timings or without."""
     last, render = unit.compile.result, unit.render.facts
     result = unit.present_result if unit.settled else last
     severities = Counter(diagnostic.severity for diagnostic in unit.diagnostics)
@@ -45,7 +47,7 @@ def unit_to_wire(unit: UnitState) -> wire.Unit:
         products={} if last is None else dict(last.products),
         cause=causes_to_wire(unit.cause),
         edited=unit.input.last_edit,
-        timings=unit_timings_to_wire(unit),
+        timings=unit_timings_to_wire(unit) if timings else (),
         measuring=next(iter(unit.timing.requested), None) if unit.timing.work is not None else None,
         to_measure=tuple(unit.timing.requested),
         unmeasured=unit.timing.untimed_because,
@@ -111,11 +113,20 @@ def slow_compile(unit: UnitState) -> str:
 
 def unit_timings_to_wire(unit: UnitState) -> tuple[Timing, ...]:
     """The unit's last timings in the order of its shapes, then on others, each marked as fresh, stale or running."""
+    standings = _timings_and_standings(unit)
+    return tuple(row if row.standing == standing else replace(row, standing=standing) for row, standing in standings)
+
+
+def unit_timing_rows(unit: UnitState) -> list[TimingRow]:
+    """The same as rows."""
+    return [timing_row(*timing) for timing in _timings_and_standings(unit)]
+
+
+def _timings_and_standings(unit: UnitState) -> Iterator[tuple[Timing, Standing]]:
     if not unit.timing.by_shape:
-        return ()
+        return
     built = unit.built
     present = None if built is None else built.artifact
-    found = []
     for shape in dict.fromkeys((*(one.name for one in unit.unit.kernel.shapes), *unit.timing.by_shape)):
         timing = unit.timing.by_shape.get(shape)
         if timing is None:
@@ -123,8 +134,7 @@ def unit_timings_to_wire(unit: UnitState) -> tuple[Timing, ...]:
         standing: Standing = "fresh" if timing.artifact == present else "stale"
         if shape in unit.timing.requested and unit.timing.work is not None:
             standing = "running"
-        found += [row if row.standing == standing else replace(row, standing=standing) for row in timing.timings]
-    return tuple(found)
+        yield from ((row, standing) for row in timing.timings)
 
 
 def unit_figures_to_wire(unit: UnitState) -> Figures | None:

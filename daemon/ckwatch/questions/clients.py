@@ -22,6 +22,10 @@ class ClientQuestions:
     def snapshot(self) -> Snapshot:
         """Every state, and the number after which to follow events."""
 
+    @get("/overview", viewed=True)
+    def overview(self) -> Snapshot:
+        """A snapshot in which units have no timings, which may be a hundred times as much."""
+
     @get("/events", viewed=True, media=NDJSON)
     def events(self, after: Seq | None = None, *, quiet: bool = False) -> Change:
         """One line per change, as long as the connection is open. After a `reset` take a new snapshot.

@@ -31,16 +31,16 @@ ROUTES_HINT = "GET /v1/openapi.json describes the API."
 OUR_FAULT = Problem(error="internal error in the daemon", hint="See `ckwatch logs`.")
 
 
-def json_bytes(value: object) -> bytes:
-    """JSON in UTF-8. What is no Unicode (names of files in another encoding) becomes `?`."""
+def json_bytes(value: object, without: frozenset[str] = frozenset()) -> bytes:
+    """JSON in UTF-8, without these fields. What is no Unicode (names of files in another encoding) becomes `?`."""
     if isinstance(value, str):
         return text_bytes(value)
     if isinstance(value, (list, tuple)):
         return b"[" + b",".join(map(json_bytes, value)) + b"]"
     try:
-        return to_json(value)
+        return to_json(value, without)
     except (pydantic_core.PydanticSerializationError, UnicodeEncodeError):
-        plain = adapter(type(value)).dump_python(value)
+        plain = adapter(type(value)).dump_python(value, exclude=without or None)
         return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 

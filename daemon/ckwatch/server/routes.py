@@ -114,7 +114,8 @@ class Handlers:
 
 def _response(endpoint: AnyEndpoint, answer: Any, shared: streams.StreamContext) -> Response:
     if isinstance(answer, Snapshot):
-        return streams.json_stream(streams.snapshot_pieces(answer, shared), shared)
+        timed = endpoint is not ClientQuestions.overview
+        return streams.json_stream(streams.snapshot_pieces(answer, shared, timed=timed), shared)
     if endpoint.answer == list[Unit]:
         return streams.json_stream(streams.units_pieces(answer, shared), shared)
     if endpoint.answer is str:

@@ -34,6 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 _GOODBYE_S = 1.0
+_TIMINGS = frozenset(("timings",))
 
 Line = TypeVar("Line")
 Result = TypeVar("Result")
@@ -300,11 +301,13 @@ def json_stream(pieces: Iterable[bytes], shared: StreamContext) -> Stream:
     return Stream(shared, lambda sender: sender.write_all(pieces), "application/json")
 
 
-def snapshot_pieces(snapshot: Snapshot, shared: StreamContext) -> Iterator[bytes]:
-    """The states of a snapshot, topic by topic."""
+def snapshot_pieces(snapshot: Snapshot, shared: StreamContext, *, timed: bool = True) -> Iterator[bytes]:
+    """The states of a snapshot, topic by topic; units say nothing of timings unless it is `timed`."""
     separator = b'{"seq":%d,"states":{' % snapshot.seq
     for topic, state in snapshot.states.items():
-        yield b"%b%b:%b" % (separator, _topic(topic), shared.serialized.state(state))
+        untimed = not timed and isinstance(state, Unit)
+        made = json_bytes(state, _TIMINGS) if untimed else shared.serialized.state(state)
+        yield b"%b%b:%b" % (separator, _topic(topic), made)
         separator = b",\n"  # a line for each, so that a client can read them one by one
     yield (b"" if snapshot.states else separator) + b"}}"
 

@@ -78,6 +78,9 @@ def decoder(kind: Any) -> Decoder:
         return _sequence(origin, arguments)
     if origin in (dict, Mapping):
         return _mapping(*arguments)
+    if hasattr(kind, "_make"):  # a NamedTuple
+        values = _sequence(tuple, tuple(get_type_hints(kind).values()))
+        return lambda value: kind._make(values(value))
     found: Decoder = _SCALARS.get(kind, kind)  # else an enumeration, or a topic
     return found
 

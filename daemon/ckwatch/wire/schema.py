@@ -40,6 +40,10 @@ CANDIDATE_LIMIT = 1000
 READERS_LIMIT = 1000
 """Files that one request may ask about."""
 
+TIMED_LIMIT = 200
+"""Units whose timings one request may ask for: a few milliseconds for twenty of each."""
+
+UnitIds = Annotated[list[Name], Field(max_length=TIMED_LIMIT)]
 Paths = Annotated[list[FilePath], Field(max_length=READERS_LIMIT)]
 CandidateValues = Annotated[list[Any], Field(max_length=CANDIDATE_LIMIT)]
 ParameterValues = Annotated[dict[Name, Any], Field(max_length=CANDIDATE_LIMIT)]

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from ckwatch.client import Client
     from ckwatch.model.timings import Comparison
     from ckwatch.wire.benchmarks import Baseline
-    from ckwatch_web.feed import Feed, TimingRow, UnitRow
+    from ckwatch.wire.timing_rows import TimingRow
+    from ckwatch_web.feed import Feed, UnitRow
 
 SHAPES_AT_A_TIME = 40
 MOST_DRAWN = 100

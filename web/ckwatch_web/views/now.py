@@ -203,5 +203,10 @@ def depends(feed: Feed, _query: Query) -> Hashable:
 
 
 VIEW = PageView(
-    name="now", title="Now", show=show, depends=depends, actions={"build": build, "bench": bench, "cancel": cancel}
+    name="now",
+    title="Now",
+    show=show,
+    depends=depends,
+    actions={"build": build, "bench": bench, "cancel": cancel},
+    untimed=True,
 )

@@ -24,7 +24,8 @@ from ckwatch_web.view import PageView, Query
 if TYPE_CHECKING:
     from ckwatch.model.roofline import ProcessorRoof
     from ckwatch.wire.analysis import Analysis, PredictedRanking, ShapePrediction
-    from ckwatch_web.feed import Feed, TimingRow, UnitRow
+    from ckwatch.wire.timing_rows import TimingRow
+    from ckwatch_web.feed import Feed, UnitRow
 
 ALL = "all"
 CACHES = {ALL: "cold and hot", "cold": "cold", "hot": "hot"}

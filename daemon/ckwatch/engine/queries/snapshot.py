@@ -18,10 +18,11 @@ from ckwatch.engine.file_diagnostics import file_diagnostics, fold_diagnostics, 
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.changes import ChangePages, TopicState
 from ckwatch.engine.queries.unit_lookup import UnitLookup
-from ckwatch.engine.to_wire import shown_to_wire, unit_to_wire, workspace_to_wire
+from ckwatch.engine.to_wire import shown_to_wire, unit_timing_rows, unit_to_wire, workspace_to_wire
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.topics import WORKSPACE, Topic
 from ckwatch.wire import state as wire
+from ckwatch.wire.timing_rows import TimingRow
 
 SENT_UNITS_KEPT = 200
 """Units whose last states are kept, 4 KB each with their JSON: followers that come together want the same."""
@@ -64,27 +65,32 @@ class SentUnitCache:
 
 
 class LazySnapshot(Mapping[Topic, TopicState]):
-    """By topic: `others`, then what `unit` gives for each of `names`; None leaves it out."""
+    """By topic: `others`, then what `shown` makes of what `seen` gives for each of `names`; None leaves it out."""
 
     def __init__(
-        self, others: Mapping[Topic, TopicState], names: Iterable[str], unit: Callable[[str], wire.Unit | None]
+        self,
+        others: Mapping[Topic, TopicState],
+        names: Iterable[str],
+        seen: Callable[[str], UnitState | None],
+        shown: Callable[[UnitState], wire.Unit],
     ) -> None:
         self._others = others
         self._names = tuple(names)
-        self._unit = unit
+        self._seen = seen
+        self._shown = shown
 
     def __getitem__(self, topic: Topic) -> TopicState:
         if topic in self._others:
             return self._others[topic]
-        unit = self._unit(topic.name) if topic.kind == "unit" else None
+        unit = self._seen(topic.name) if topic.kind == "unit" else None
         if unit is None:
             raise KeyError(topic)
-        return unit
+        return self._shown(unit)
 
     def __iter__(self) -> Iterator[Topic]:
         yield from self._others
         for name in self._names:
-            if self._unit(name) is not None:
+            if self._seen(name) is not None:
                 yield Topic.unit(name)
 
     def __len__(self) -> int:
@@ -106,6 +112,18 @@ class SnapshotQueries:
 
     async def snapshot(self, scope: str) -> wire.Snapshot:
         """Everything; each unit as it is when it is read."""
+        return await self._everything(scope, partial(self._sent.of, scope))
+
+    async def overview(self, scope: str) -> wire.Snapshot:
+        """Everything but timings."""
+        return await self._everything(scope, partial(unit_to_wire, timings=False))
+
+    async def timing_rows(self, scope: str, units: Sequence[str]) -> list[list[TimingRow]]:
+        """The timings of units, none for one that is not there."""
+        found = (self._state.seen(scope, name) for name in units)
+        return [[] if unit is None else unit_timing_rows(unit) for unit in found]
+
+    async def _everything(self, scope: str, shown: Callable[[UnitState], wire.Unit]) -> wire.Snapshot:
         seq = self._loop.feed.seq
         states: dict[Topic, TopicState] = {WORKSPACE: workspace_to_wire(self._state, scope)}
         paths = {*self._loop.diagnosed.paths(MAIN), *self._state.main.diagnostics}
@@ -115,7 +133,7 @@ class SnapshotQueries:
         for path in sorted(paths):
             states[Topic.file(path)] = await self.file(scope, path)
         # What changes until a unit is read comes again as a change after `seq`.
-        units = LazySnapshot(states, self._state.members(scope), partial(self._sent.named, scope))
+        units = LazySnapshot(states, self._state.members(scope), partial(self._state.seen, scope), shown)
         return wire.Snapshot(seq=seq, states=units)
 
     async def changes(self, scope: str, after: int) -> Sequence[wire.Change]:
