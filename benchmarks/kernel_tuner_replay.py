@@ -6,10 +6,12 @@ A program of its own, for an environment that has Kernel Tuner, which is no depe
     kt/bin/python benchmarks/kernel_tuner_replay.py OUT.json FILE… [--seeds 100] [--strategies pso mls]
 
 Each strategy has its default options and Kernel Tuner's own simulation of a runner, which counts a configuration once.
-One that ends before its budget is spent begins again. A run ends when it is within 1 % of the best. Strategies that
-take seconds for each evaluation are given fewer of them, `SLOW`, and fewer seeds, as many as `--seconds` allows; a run
-is ended after `LONGEST_RUN_S` of processor time, and what it had not reached counts as not reached. Runs that OUT has
-of the same budget are kept, and those that are missing are added; delete OUT to run all anew.
+Each run has a search space of its own: one that is shared keeps lists of neighbours, from which random moves are drawn,
+so that a run goes where earlier ones were. One that ends before its budget is spent begins again. A run ends when it is
+within 1 % of the best. Strategies that take seconds for each evaluation are given fewer of them, `SLOW`, and fewer
+seeds, as many as `--seconds` allows; a run is ended after `LONGEST_RUN_S` of processor time, and what it had not
+reached counts as not reached. Runs that OUT has of the same budget are kept, and those that are missing are added;
+delete OUT to run all anew.
 """
 
 from __future__ import annotations
@@ -106,7 +108,6 @@ def _number(text: str) -> Any:
 
 def replay(
     strategy: str,
-    searchspace: Any,
     parameters: dict[str, list[Any]],
     times: dict[tuple[Any, ...], float | None],
     seed: int,
@@ -118,7 +119,10 @@ def replay(
     from kernel_tuner import util
     from kernel_tuner.interface import Options
     from kernel_tuner.runners.simulation import SimulationRunner
+    from kernel_tuner.searchspace import Searchspace
 
+    listed = {str(number): dict(zip(parameters, one, strict=True)) for number, one in enumerate(times)}
+    searchspace = Searchspace(None, None, None, from_cache={"tune_params": parameters, "cache": listed})
     random.seed(seed)
     np.random.seed(seed)
     best = min(time for time in times.values() if time is not None)
@@ -202,8 +206,6 @@ def main() -> int:
     parser.add_argument("--strategies", nargs="*", default=list(STRATEGIES), choices=list(STRATEGIES))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    from kernel_tuner.searchspace import Searchspace
-
     written = json.loads(options.out.read_text()) if options.out.exists() else {}
     budget = written.get("budget")
     written |= {"kernel_tuner": version("kernel_tuner"), "budget": options.budget, "within_percent": list(WITHIN)}
@@ -211,10 +213,6 @@ def main() -> int:
     for path in options.files:
         parameters, every = read_space(path)
         for gpu, times in every.items():
-            configurations = {str(number): dict(zip(parameters, one, strict=True)) for number, one in enumerate(times)}
-            cache = {"tune_params": parameters, "cache": configurations}
-            with contextlib.redirect_stdout(io.StringIO()):
-                searchspace = Searchspace(None, None, None, from_cache=cache)
             for strategy in options.strategies:
                 begun = time.process_time()
                 own = spaces.setdefault(path.name, {}).setdefault(gpu, {})
@@ -225,7 +223,7 @@ def main() -> int:
                 for seed in range(len(rows), options.seeds):
                     try:
                         with contextlib.redirect_stdout(io.StringIO()):
-                            rows.append(replay(strategy, searchspace, parameters, times, seed, limit, options.budget))
+                            rows.append(replay(strategy, parameters, times, seed, limit, options.budget))
                     except Exception as error:  # noqa: BLE001  # a strategy that fails is one that has no result
                         failure = f"{type(error).__name__}: {error}"
                         rows.append([None] * len(WITHIN))

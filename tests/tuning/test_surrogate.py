@@ -20,6 +20,12 @@ def test_features_are_ranks_unit_vectors_and_powers_of_two() -> None:
     assert rows[2].tolist() == pytest.approx([0.5, 13 / 3, 0.5, 0.0, 0.0])
 
 
+def test_numbers_that_may_be_codes_are_names_too() -> None:
+    features = Features([Axis.of("method", (0, 2, 1)), Axis.of("staged", (0, 1)), Axis.of("items", (1, 2, 4))])
+    rows = features.of([(0, 0, 0), (1, 1, 2)])
+    assert rows.tolist() == [[0.0, 0.25, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.25, 0.0, 1.0, 1.0]]
+
+
 def test_known_points_are_met_and_far_ones_are_uncertain() -> None:
     x = np.linspace(0, 1, 9)[:, None]
     y = np.sin(6 * x[:, 0])

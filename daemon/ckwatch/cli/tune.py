@@ -110,7 +110,7 @@ class _Tune:
     def _beginning(self) -> list[str]:
         tuned, found = self._run.tuned, self._run.tuned.coverage
         devices = ", ".join(device.label for device in self._run.devices)
-        what = f"{count(len(tuned.shapes), 'shape')}, {found.size:,} points, on {devices}"
+        what = f"{count(len(tuned.shapes), 'shape')}, {found.size:,} point{'s'[: found.size != 1]}, on {devices}"
         lines = [f"tuning {tuned.kernel.name}@{tuned.arch}: {what} ({self._run.devices[0].description})"]
         if len(self._run.devices) > 1:
             lines.append("  instances are ranked across these devices, by which their times differ too")

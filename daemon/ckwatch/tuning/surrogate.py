@@ -25,12 +25,18 @@ PRIOR_SCALE, PRIOR_SPREAD = 1.0, 1.5
 
 FIT_STEPS = 12
 
+CODES = 8
+"""So many numbers at most, one of which is 0, may stand for names, as those of methods: no size is 0."""
+
+CODED_APART = 0.25
+"""How far apart such numbers are beside their order, which counts until costs speak against it."""
+
 
 class Features:
     """Points as vectors: an ordered value by its rank in [0, 1], one without order by a unit vector.
 
     An ordered integer also has how often 2 divides it, where that does not follow from the rank: the hardware's sizes
-    are powers of two.
+    are powers of two. Numbers that may be codes have unit vectors, too.
     """
 
     def __init__(self, axes: Sequence[Axis]) -> None:
@@ -59,6 +65,8 @@ def _columns(axis: Axis) -> Floats:
     twos = np.array([_twos(value) for value in axis.values], dtype=np.float64)
     if np.ptp(twos) and np.any(np.diff(twos[np.argsort(ranks)]) < 0):
         columns.append(twos / np.ptp(twos))
+    if 2 < count <= CODES and 0 in axis.values:
+        columns.extend(CODED_APART * np.eye(count))
     table = np.stack(columns, axis=1)
     return np.vstack([table, table.mean(axis=0)])
 
