@@ -59,6 +59,9 @@ KNOTS = (0.0, 3.0, 5.0, 7.0, 9.0, 12.0)
 RELATED = (1.0, 0.3, 0.1)
 """How much measurements count: of the slice itself, of another of the same arch, of any other."""
 
+FOREIGN = 0.6, 0.4
+"""How much of the tables, and of what winners' times were off by, is expected of a part or dtype without measurements."""
+
 SHARE_PRIOR, SHARE_FLOOR = 0.1, 0.02
 """Evidence that all instances win as often as each other, and what is added to a share."""
 
@@ -109,7 +112,7 @@ class MeasuredPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearby:
-    """Evidence about sizes: for each of `SHARE_WIDTHS` the weights of winners by `instance_key`, by what
+    """Evidence about sizes: for each of `SHARE_WIDTHS` the weights of winners by one of `instance_keys`, by what
     factor (its log) the time is off, and how much evidence that is. `familiar`: `BOTH_KNOWN` where the same N and K
     were measured on the part with the dtype, 1 where others were, else 0."""
 
@@ -143,7 +146,7 @@ def looked_up(tables: Iterable[DecisionTable], numbers: Sequence[float]) -> floa
 class Correction:
     """`tables` of the numbers that `features` and `share_logs` give, weights of the `trend` of times, the measured
     `points`, the `intervals` (how familiar, from how much evidence on, and the factors of the time at the 10th and the
-    90th percentile), and the `instance_key` of all `known` instances."""
+    90th percentile), and one of the `instance_keys` of all `known` instances."""
 
     tables: tuple[DecisionTable, ...]
     trend: Mapping[str, float] = field(default_factory=dict)
@@ -193,8 +196,8 @@ class Correction:
 
     def share_logs(self, instance: GemmInstance, nearby: Nearby) -> tuple[float, ...]:
         """For each of `SHARE_WIDTHS`, log of the instance's share among winners nearby; 0 if it was never measured."""
-        key = instance_key(instance)
-        if key not in self.known:
+        key = next((one for one in instance_keys(instance) if one in self.known), None)
+        if key is None:
             return (0.0,) * len(SHARE_WIDTHS)
         return tuple(share_log(one.get(key, 0.0), sum(one.values()), len(self.known)) for one in nearby.winners)
 
@@ -205,7 +208,8 @@ class Correction:
         which 80 % of measured times were."""
         nearby = self.nearby(sizes, slice_, arch)
         numbers = (*features(instance, sizes, found, compute_units).values(), *self.share_logs(instance, nearby))
-        total = nearby.off + looked_up(self.tables, numbers)
+        believed, off = (1.0, 1.0) if nearby.familiar else FOREIGN
+        total = believed * looked_up(self.tables, numbers) + off * nearby.off
         mine = nearby.familiar, nearby.evidence
         low, high = next((one[2:] for one in reversed(self.intervals) if one[:2] <= mine), (1.0, 1.0))
         return exp(total), low, high
@@ -427,12 +431,18 @@ def _repeated(view: MatrixView) -> tuple[bool, bool]:
     return bool(_repeats(view.rows)), bool(_repeats(view.columns))
 
 
-def instance_key(instance: GemmInstance) -> str:
-    """`256x128x128x128_32x32_2x2_1x1_intrawave_v3`: what tells the instances of AITER's lists apart."""
+def instance_keys(instance: GemmInstance) -> tuple[str, str, str]:
+    """`256x128x128x128_32x32_2x2_1x1x8_intrawave_v3`: what tells the instances of AITER's lists apart. Then without the
+    threads that write Y, and without all of the epilogue, which names of experts do not say."""
     tile, sched = instance.tile, "interwave" if instance.interwave else "intrawave"
-    sizes = "x".join(map(str, (instance.threads, tile.m, tile.n, tile.k)))
-    pairs = (instance.instruction, instance.repeats, instance.shuffled)
-    return "_".join((sizes, *("x".join(map(str, pair)) for pair in pairs), sched, instance.pipeline))
+    groups = ((instance.threads, tile.m, tile.n, tile.k), instance.instruction, instance.repeats)
+    front = "_".join("x".join(map(str, group)) for group in groups)
+    shuffled = "x".join(map(str, instance.shuffled))
+    full, usual, unsaid = (
+        f"{front}_{epilogue}_{sched}_{instance.pipeline}"
+        for epilogue in (f"{shuffled}x{instance.writers}", shuffled, "0x0")
+    )
+    return full, usual, unsaid
 
 
 def features(instance: GemmInstance, sizes: GemmSizes, found: GemmTime, compute_units: int) -> dict[str, float]:
