@@ -201,15 +201,15 @@ def design_of(cases: Sequence[Case]) -> Design:
 
 
 def keys_of(cases: Sequence[Case]) -> dict[str, str]:
-    """What tells candidates apart, by their names: `instance_keys`, in full where the usual one means several. Names in
+    """What tells candidates apart, by their names: `instance_keys`, in full where the first means several. Names in
     CK Tile's lists say more than instances do: for how many workgroups on a CU registers are allotted, the layout of
     X's scales, and the depth of matrix instructions."""
     every = {name: instance for case in cases for name, instance in case.candidates.items()}
     if cases[0].row.family.endswith("_cktile"):
         return {name: name for name in every}
-    keys = {name: instance_keys(instance) for name, instance in every.items()}
-    full = {usual: {one for one, other, _ in keys.values() if other == usual} for _, usual, _ in keys.values()}
-    return {name: one if len(full[usual]) > 1 else usual for name, (one, usual, _) in keys.items()}
+    keys = {name: tuple(instance_keys(instance))[:2] for name, instance in every.items()}
+    times = Counter(usual for usual, _ in set(keys.values()))
+    return {name: full if times[usual] > 1 else usual for name, (usual, full) in keys.items()}
 
 
 def kernels(design: Design, these: Numbers, those: Numbers, widths: Point) -> Floats:

@@ -248,14 +248,14 @@ def gemm_time(instance: GemmInstance, figures: KernelFigures, sizes: GemmSizes, 
         Bottleneck.MEMORY: memory_us if machine.cache_tbs else max(memory_us, _moved_us(unshared, machine)),
         Bottleneck.LATENCY: turns * (LATENCY_US + rounds * chain + epilogue),
     }
+    resources = list(terms.values())
     if sizes.vector_scaled:
         blocks = -(-rounds * tile.k // sizes.scale_depth)
         terms[Bottleneck.VECTOR] = SCALING * most * blocks * tile.m * tile.n / VECTOR_FMAS / clock
+        # what scales accumulators waits for the matrix instructions that make them
+        resources[0] += terms[Bottleneck.VECTOR]
     launch = LAUNCH_US + _reduction_us(sizes, machine)
-    # what scales accumulators waits for the instructions that make them
-    in_a_row = {**terms, Bottleneck.MATRIX: terms[Bottleneck.MATRIX] + terms.get(Bottleneck.VECTOR, 0.0)}
-    in_a_row.pop(Bottleneck.VECTOR, None)
-    busy = sum(time**OVERLAP for time in in_a_row.values()) ** (1 / OVERLAP)
+    busy = sum(time**OVERLAP for time in resources) ** (1 / OVERLAP)
     return GemmTime(
         time_us=launch + busy,
         terms=terms,
