@@ -27,6 +27,7 @@ from benchmarks.reporting import RESULTS
 from ckwatch.prediction import learned
 from ckwatch.prediction.learned import (
     BOTH_KNOWN,
+    FOREIGN,
     OTHER,
     RELATED,
     SHARE_FLOOR,
@@ -38,7 +39,7 @@ from ckwatch.prediction.learned import (
     Point,
     PredictionRecord,
     features,
-    instance_key,
+    instance_keys,
     point_of,
     trend,
 )
@@ -167,7 +168,8 @@ def design_of(cases: Sequence[Case]) -> Design:
     where: list[tuple[int, int]] = []
     most = max(len(case.candidates) for case in cases)
     formulas, numbers = np.zeros((len(cases), most)), np.full((len(cases), most), -1)
-    keys = sorted({instance_key(one) for case in cases for one in case.candidates.values()})
+    named = keys_of(cases)
+    keys = sorted(set(named.values()))
     place = {key: number for number, key in enumerate(keys)}
     winner = np.zeros(len(cases), dtype=np.int64)
     for at, case in enumerate(cases):
@@ -177,7 +179,7 @@ def design_of(cases: Sequence[Case]) -> Design:
             time = gemm_time(instance, estimated_figures(instance, case.sizes), case.sizes, machine)
             found.append(features(instance, case.sizes, time, machine.compute_units))
             where.append((at, number))
-            formulas[at, number], numbers[at, number] = np.log(time.time_us), place[instance_key(instance)]
+            formulas[at, number], numbers[at, number] = np.log(time.time_us), place[named[name]]
             if name == case.row.winner:
                 winner[at] = number
     names = tuple(found[0])
@@ -196,6 +198,18 @@ def design_of(cases: Sequence[Case]) -> Design:
         np.array([groups.index(case.row.group) for case in cases]),
         np.array([[one.get(name, 0.0) for name in trends] for one in sloped]), trends,
     )  # fmt: skip
+
+
+def keys_of(cases: Sequence[Case]) -> dict[str, str]:
+    """What tells candidates apart, by their names: `instance_keys`, in full where the first means several. Names in
+    CK Tile's lists say more than instances do: for how many workgroups on a CU registers are allotted, the layout of
+    X's scales, and the depth of matrix instructions."""
+    every = {name: instance for case in cases for name, instance in case.candidates.items()}
+    if cases[0].row.family.endswith("_cktile"):
+        return {name: name for name in every}
+    keys = {name: tuple(instance_keys(instance))[:2] for name, instance in every.items()}
+    times = Counter(usual for usual, _ in set(keys.values()))
+    return {name: full if times[usual] > 1 else usual for name, (usual, full) in keys.items()}
 
 
 def kernels(design: Design, these: Numbers, those: Numbers, widths: Point) -> Floats:
@@ -362,7 +376,8 @@ def outcomes(design: Design, rows: Numbers, fitted: Fitted | None) -> Outcomes:
         same = design.related[np.ix_(rows, fitted.rows)] == RELATED[0]
         both = same & (design.at[rows][:, None, 1:3] == design.at[fitted.rows][None, :, 1:3]).all(2)
         familiar = np.where(both.any(1), BOTH_KNOWN, same.any(1).astype(np.int64))
-        cost = cost + corrections(fitted.tables, x)
+        believed, expected = (np.where(familiar > 0, 1, part) for part in FOREIGN)
+        cost, off = cost + corrections(fitted.tables, x) * believed[:, None], off * expected
     cost = np.where(possible, cost, np.inf)
     own = cost[np.arange(len(rows)), design.winner[rows]]
     places = (cost <= own[:, None] + 1e-6).sum(1) - 1

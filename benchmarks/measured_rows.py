@@ -138,9 +138,21 @@ def read_rows(paths: Iterable[Path], left_out: Counter[str]) -> list[Row]:
                     raise CkwatchError(f"{path}: it has no column {error}") from None
                 except ValueError as error:
                     raise CkwatchError(f"{path}, line {reader.line_num}: {error}") from None
-                if row is not None and rows.setdefault(row.key, row) is not row:
+                if row is not None and _is_impossible(row):
+                    left_out[f"{row.family}: more FLOP/s than the part has"] += 1
+                elif row is not None and rows.setdefault(row.key, row) is not row:
                     left_out[f"{row.family}: a shape that another file has, too"] += 1
     return list(rows.values())
+
+
+def _is_impossible(row: Row) -> bool:
+    target, sizes = target_of(row.gfx, PARTS[row.gfx, row.units]), sizes_of(row)
+    machine = None if target is None else target.machine((row.dtype, row.dtype))
+    if machine is None:
+        return False
+    return 2 * sizes.matrices * sizes.m * sizes.n * sizes.k > row.us * (
+        machine.flops * machine.compute_units * machine.clock_mhz
+    )
 
 
 def without_copies(rows: Sequence[Row], known: Sequence[Row], left_out: Counter[str]) -> list[Row]:

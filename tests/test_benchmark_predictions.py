@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.fit_predictions import LEAST_ROWS, design_of, fit, learn, outcomes, stored_correction, text_of
+from benchmarks.fit_predictions import LEAST_ROWS, design_of, fit, keys_of, learn, outcomes, stored_correction, text_of
 from benchmarks.measured_rows import (
     Case,
     Row,
@@ -81,7 +81,7 @@ def as_rank_sees(folder: Path, row: Row) -> tuple[KernelProblem, Mapping[str, Pa
 
 
 def test_products_are_seen_as_rank_sees_them(tmp_path: Path) -> None:
-    lines = [f"{row}_intrawave_v3,10.5\n" for row in ROWS.values()]
+    lines = [f"{row}_intrawave_v3,30.5\n" for row in ROWS.values()]
     (tmp_path / "winners.csv").write_text(HEAD + "".join([*lines, lines[0]]))
     (tmp_path / "space.csv").write_text("block_size_x,A100_ms\n112,2.5\n")
     left_out: Counter[str] = Counter()
@@ -103,7 +103,7 @@ def test_products_are_seen_as_rank_sees_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (HEAD + ROWS["a8w8_rowwise, MI355X, i8"].replace(",64,", ",many,") + "_intrawave_v3,10.5\n", "line 2: invalid"),
+        (HEAD + ROWS["a8w8_rowwise, MI355X, i8"].replace(",64,", ",many,") + "_intrawave_v3,30.5\n", "line 2: invalid"),
         ("instance,us\nx,1\n", "no column 'gfx'"),
     ],
 )
@@ -250,6 +250,30 @@ def test_what_ships_predicts_rows_as_the_formulas_do_where_nothing_was_learned()
     instance, sizes = case.candidates[row.winner], sizes_of(row)
     time = gemm_time(instance, estimated_figures(instance, sizes), sizes, machine)
     assert np.exp(found.errors[0]) == pytest.approx(time.time_us / row.us)
+
+
+def test_a_row_that_no_part_can_reach_is_no_measurement(tmp_path: Path) -> None:
+    path, left_out = tmp_path / "m.csv", Counter[str]()
+    row = ROWS["a8w8_rowwise, MI355X, i8"]
+    large = row.replace(",64,1280,8192,", ",65536,1280,8192,")
+    path.write_text(f"{HEAD}{row}_intrawave_v3,9.5\n{large}_intrawave_v3,1.0\n")
+    assert [found.m for found in read_rows([path], left_out)] == [64]
+    assert left_out == {"a8w8_rowwise: more FLOP/s than the part has": 1}
+
+
+def test_names_that_mean_one_instance_are_told_apart() -> None:
+    row = replace(EXPERT_ROW, family="a4w4_blockscale", dtype="f4", scales="", experts=0, topk=0, block_m=0,
+                  winner="a4w4_blockscale_256x64x128x128_16x16_16x16_8x32x1_8x32x1_1x32x1x8_8_2x2_intrawave_v3")  # fmt: skip
+    other = replace(row, m=row.m + 1, winner=row.winner.replace("1x32x1x8", "1x16x1x16"))
+    third = replace(row, m=row.m + 2, winner=row.winner.replace("_256x64x128", "_256x64x256"))
+    keys = keys_of(cases_of([row, other, third]))
+    assert (keys[row.winner], keys[other.winner], keys[third.winner]) == (
+        "256x64x128x128_16x16_4x2_2x2x8_intrawave_v3",
+        "256x64x128x128_16x16_4x2_2x2x16_intrawave_v3",
+        "256x64x256x128_16x16_4x4_2x2_intrawave_v3",
+    )
+    tiled = "a8w8_blockscale_cktile_192x256x128_4x2x1_16x16x128_intrawave_0x1x0_1"
+    assert keys_of(cases_of([replace(row, family="a8w8_blockscale_cktile", winner=tiled)])) == {tiled: tiled}
 
 
 def test_a_matrix_of_cutlass_has_the_times_of_those_that_lost(tmp_path: Path) -> None:

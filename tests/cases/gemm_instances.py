@@ -28,4 +28,5 @@ INSTANCE = GemmInstance(
     shuffled=(1, 1),
     pipeline="v3",
     interwave=False,
+    writers=8,
 )

@@ -17,12 +17,13 @@ from cases.gemm_instances import INSTANCE, MACHINE
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.prediction.learned import (
     FOLDER,
+    FOREIGN,
     OTHER,
     SHARE_WIDTHS,
     DecisionTable,
     PredictionRecord,
     features,
-    instance_key,
+    instance_keys,
     kernel,
     learned_family,
     looked_up,
@@ -31,6 +32,7 @@ from ckwatch.prediction.learned import (
     record_of,
     regimes,
     share_log,
+    share_logs,
     slice_of,
     source_of,
 )
@@ -91,8 +93,11 @@ def test_measurements_count_by_how_near_they_are() -> None:
     here = known.nearby(SIZES, OWN, "gfx950")
     assert (here.evidence, here.off, here.familiar) == (1.0, 0.25, 2)
     # the winner's share is nearly all, that of an instance that was never measured says nothing
-    assert known.share_logs(INSTANCE, here)[0] == share_log(1.0, 1.0, 2) > 0.6
-    assert known.share_logs(replace(INSTANCE, pipeline="v1"), here) == (0.0,) * len(SHARE_WIDTHS)
+    assert share_logs(INSTANCE, here)[0] == share_log(1.0, 1.0, 2) > 0.6
+    assert share_logs(replace(INSTANCE, pipeline="v1"), here) == (0.0,) * len(SHARE_WIDTHS)
+    # names of experts say nothing of the epilogue
+    unsaid = replace(known, known=(KEY.replace("1x1_", "0x0_"), "another"), _nearby={})
+    assert share_logs(INSTANCE, unsaid.nearby(SIZES, OWN, "gfx950")) == share_logs(INSTANCE, here)
     assert known.nearby(SIZES, ELSEWHERE, "gfx950").off == pytest.approx(0.3 * 0.25)
     assert known.nearby(SIZES, ELSEWHERE, "gfx942").off == pytest.approx(0.1 * 0.25)
     far = replace(SIZES, m=6400, k=512)
@@ -107,7 +112,10 @@ def test_measurements_count_by_how_near_they_are() -> None:
     assert known.factor(other, SIZES, FOUND, 64, OWN, "gfx950")[0] == pytest.approx(exp(0.05 + 0.25))
     assert known.factor(INSTANCE, far, FOUND, 64, OWN, "gfx950")[1:] == (0.7, 1.5)
     assert known.factor(INSTANCE, replace(SIZES, k=1025), FOUND, 64, OWN, "gfx950")[1:] == (0.8, 1.2)
-    assert known.factor(INSTANCE, SIZES, FOUND, 64, ELSEWHERE, "gfx950")[1:] == (0.5, 2.0)
+    # elsewhere: less of what was learned
+    factor, low, high = known.factor(INSTANCE, SIZES, FOUND, 64, ELSEWHERE, "gfx950")
+    assert factor == pytest.approx(exp(FOREIGN[0] * (0.4 + 0.05) + FOREIGN[1] * 0.3 * 0.25))
+    assert (low, high) == (0.5, 2.0)
 
 
 def test_the_trend_stays_in_the_box_of_what_was_measured() -> None:
@@ -178,7 +186,7 @@ def test_features_have_names() -> None:
     assert found["CUs in use"] == found["workgroups per CU"] == log2(8 / 64)
     assert found["used rows"] == log2(100 / 128)
     assert (found["tile's depth"], found["slices of K"], found["tiles along N"]) == (7.0, 0.0, 3.0)
-    assert instance_key(INSTANCE) == KEY
+    assert list(instance_keys(INSTANCE)) == [KEY, KEY.replace("1x1_", "1x1x8_"), KEY.replace("1x1_", "0x0_")]
 
 
 def test_what_ships_can_be_read_and_has_a_number_for_each_instance() -> None:

@@ -53,6 +53,23 @@ def test_pipelines_leave_different_chains() -> None:
     assert chains["v3"] > 9 * LATENCY_US
 
 
+def test_what_decides_between_equals() -> None:
+    alone = gemm_time(INSTANCE, FIGURES, SIZES, MACHINE)
+    small = gemm_time(replace(INSTANCE, instruction=(16, 16), repeats=(4, 4)), FIGURES, SIZES, MACHINE)
+    assert alone.time_us < small.time_us < 1.01 * alone.time_us
+    in_turns = gemm_time(replace(INSTANCE, pipeline="v1", interwave=True), FIGURES, SIZES, MACHINE)
+    assert in_turns.time_us < gemm_time(replace(INSTANCE, pipeline="v1"), FIGURES, SIZES, MACHINE).time_us
+
+
+def test_scaling_waits_for_matrix_instructions() -> None:
+    fast = replace(MACHINE, lds=1e9, l1=1e9, l2=1e9, memory_tbs=1e3, cache_tbs=1e3)
+    deep = replace(SIZES, k=1 << 16, scale_depth=128, vector_scaled=True)
+    found = gemm_time(INSTANCE, FIGURES, deep, fast)
+    # four instructions for each of 128² accumulators and 512 blocks, 128 lanes at 1000 MHz
+    assert found.terms[Bottleneck.VECTOR] == pytest.approx(4 * 512 * 0.128)
+    assert found.time_us > LAUNCH_US + found.terms[Bottleneck.MATRIX] + found.terms[Bottleneck.VECTOR]
+
+
 def test_workgroups_beside_each_other_hide_latency() -> None:
     many = replace(SIZES, m=2048)
     alone = gemm_time(INSTANCE, FIGURES, many, MACHINE)

@@ -44,7 +44,8 @@ class GemmInstance:
     are written as they are. `pipeline` `v1` to `v5` as CK numbers them, `interwave`: its waves take turns.
     `preshuffled`: W goes from memory to registers, in the order in which matrix instructions take it, so that waves
     along M each load it (blockwise_gemm_pipeline_xdlops_b_preshuffle_v*.hpp). `tiles_together` along M come one after
-    the other: M01 in CK's BlockToCTileMap_Grouped_M00_N0_M01Adapt."""
+    the other: M01 in CK's BlockToCTileMap_Grouped_M00_N0_M01Adapt. `writers`: threads along N that write Y together, 0
+    where that is not known."""
 
     threads: int
     tile: Tile
@@ -55,6 +56,7 @@ class GemmInstance:
     interwave: bool
     preshuffled: bool = False
     tiles_together: int = 8
+    writers: int = 0
 
     @property
     def waves(self) -> int:
@@ -143,6 +145,7 @@ def _of_ck(parameters: Mapping[str, ParameterValue], tile: Tile) -> GemmInstance
     names = ("BlockSize", "MPerXDL", "NPerXDL", "MXdlPerWave", "NXdlPerWave")
     threads, m, n, repeats_m, repeats_n = (_positive(parameters.get(name)) for name in names)
     pipeline = parameters.get("BlkGemmPipelineVer")
+    cluster = parameters.get("CShuffleBlockTransferClusterLengths_MBlock_MPerBlock_NBlock_NPerBlock")
     if not min(threads, m, n, repeats_m, repeats_n) or not isinstance(pipeline, str):
         return None
     return GemmInstance(
@@ -156,6 +159,7 @@ def _of_ck(parameters: Mapping[str, ParameterValue], tile: Tile) -> GemmInstance
         ),
         pipeline=pipeline,
         interwave=parameters.get("BlkGemmPipeSched") == "Interwave",
+        writers=_positive(cluster[-1]) if isinstance(cluster, tuple) else 0,
     )
 
 

@@ -28,7 +28,7 @@ Each family has one file in `learned/`, which `python -m benchmarks.fit_predicti
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cache
 from importlib.resources import files
@@ -58,6 +58,9 @@ KNOTS = (0.0, 3.0, 5.0, 7.0, 9.0, 12.0)
 
 RELATED = (1.0, 0.3, 0.1)
 """How much measurements count: of the slice itself, of another of the same arch, of any other."""
+
+FOREIGN = 0.6, 0.4
+"""How much of the tables, and of what winners' times were off by, is expected of a part or dtype without any."""
 
 SHARE_PRIOR, SHARE_FLOOR = 0.1, 0.02
 """Evidence that all instances win as often as each other, and what is added to a share."""
@@ -109,11 +112,11 @@ class MeasuredPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearby:
-    """Evidence about sizes: for each of `SHARE_WIDTHS` the weights of winners by `instance_key`, by what
-    factor (its log) the time is off, and how much evidence that is. `familiar`: `BOTH_KNOWN` where the same N and K
-    were measured on the part with the dtype, 1 where others were, else 0."""
+    """Evidence about sizes: by one of `instance_keys` log of an instance's share among winners for each of
+    `SHARE_WIDTHS`, by what factor (its log) the time is off, and how much evidence that is. `familiar`: `BOTH_KNOWN`
+    where the same N and K were measured on the part with the dtype, 1 where others were, else 0."""
 
-    winners: tuple[Mapping[str, float], ...]
+    shares: Mapping[str, tuple[float, ...]]
     off: float
     evidence: float
     familiar: int
@@ -130,6 +133,12 @@ class DecisionTable(NamedTuple):
     values: tuple[float, ...]
 
 
+def share_logs(instance: GemmInstance, nearby: Nearby) -> tuple[float, ...]:
+    """For each of `SHARE_WIDTHS`, log of the instance's share among winners nearby; 0 if it was never measured."""
+    found = (nearby.shares[key] for key in instance_keys(instance) if key in nearby.shares)
+    return next(found, (0.0,) * len(SHARE_WIDTHS))
+
+
 def looked_up(tables: Iterable[DecisionTable], numbers: Sequence[float]) -> float:
     """Return the sum of what the tables say of these numbers."""
     total = 0.0
@@ -143,7 +152,7 @@ def looked_up(tables: Iterable[DecisionTable], numbers: Sequence[float]) -> floa
 class Correction:
     """`tables` of the numbers that `features` and `share_logs` give, weights of the `trend` of times, the measured
     `points`, the `intervals` (how familiar, from how much evidence on, and the factors of the time at the 10th and the
-    90th percentile), and the `instance_key` of all `known` instances."""
+    90th percentile), and one of the `instance_keys` of all `known` instances."""
 
     tables: tuple[DecisionTable, ...]
     trend: Mapping[str, float] = field(default_factory=dict)
@@ -189,14 +198,12 @@ class Correction:
             weight = related * kernel(at, point.at, TIME_WIDTHS)
             off += weight * point.coefficient
             evidence += weight
-        return Nearby(winners=winners, off=off, evidence=evidence, familiar=familiar)
-
-    def share_logs(self, instance: GemmInstance, nearby: Nearby) -> tuple[float, ...]:
-        """For each of `SHARE_WIDTHS`, log of the instance's share among winners nearby; 0 if it was never measured."""
-        key = instance_key(instance)
-        if key not in self.known:
-            return (0.0,) * len(SHARE_WIDTHS)
-        return tuple(share_log(one.get(key, 0.0), sum(one.values()), len(self.known)) for one in nearby.winners)
+        totals = [(one, sum(one.values())) for one in winners]
+        logs = {
+            key: tuple(share_log(one.get(key, 0.0), total, len(self.known)) for one, total in totals)
+            for key in self.known
+        }
+        return Nearby(shares=logs, off=off, evidence=evidence, familiar=familiar)
 
     def factor(
         self, instance: GemmInstance, sizes: GemmSizes, found: GemmTime, compute_units: int, slice_: str, arch: str
@@ -204,8 +211,9 @@ class Correction:
         """Return the factor by which to multiply the time that the formulas give, and the factors of that time between
         which 80 % of measured times were."""
         nearby = self.nearby(sizes, slice_, arch)
-        numbers = (*features(instance, sizes, found, compute_units).values(), *self.share_logs(instance, nearby))
-        total = nearby.off + looked_up(self.tables, numbers)
+        numbers = (*features(instance, sizes, found, compute_units).values(), *share_logs(instance, nearby))
+        believed, off = (1.0, 1.0) if nearby.familiar else FOREIGN
+        total = believed * looked_up(self.tables, numbers) + off * nearby.off
         mine = nearby.familiar, nearby.evidence
         low, high = next((one[2:] for one in reversed(self.intervals) if one[:2] <= mine), (1.0, 1.0))
         return exp(total), low, high
@@ -427,12 +435,15 @@ def _repeated(view: MatrixView) -> tuple[bool, bool]:
     return bool(_repeats(view.rows)), bool(_repeats(view.columns))
 
 
-def instance_key(instance: GemmInstance) -> str:
-    """`256x128x128x128_32x32_2x2_1x1_intrawave_v3`: what tells the instances of AITER's lists apart."""
+def instance_keys(instance: GemmInstance) -> Iterator[str]:
+    """`256x128x128x128_32x32_2x2_1x1_intrawave_v3`: what tells the instances of AITER's lists apart. Then in full, with
+    the threads that write Y, and without all of the epilogue, which names of experts do not say."""
     tile, sched = instance.tile, "interwave" if instance.interwave else "intrawave"
     sizes = "x".join(map(str, (instance.threads, tile.m, tile.n, tile.k)))
     pairs = (instance.instruction, instance.repeats, instance.shuffled)
-    return "_".join((sizes, *("x".join(map(str, pair)) for pair in pairs), sched, instance.pipeline))
+    instruction, repeats, shuffled = ("x".join(map(str, pair)) for pair in pairs)
+    for epilogue in (shuffled, f"{shuffled}x{instance.writers}", "0x0"):
+        yield f"{sizes}_{instruction}_{repeats}_{epilogue}_{sched}_{instance.pipeline}"
 
 
 def features(instance: GemmInstance, sizes: GemmSizes, found: GemmTime, compute_units: int) -> dict[str, float]:

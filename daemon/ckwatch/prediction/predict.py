@@ -78,10 +78,13 @@ gfx90a's L2 the panel says 64 B a channel; the CDNA 2 white paper's 128 B in 32 
 Channels of gfx942 and gfx950: the profiler's mi_gpu_spec.yaml. CUs of a die: "AMD GPU specifications" in ROCm's
 documentation (38 and 32 per XCD). The last level cache: CDNA 3 white paper, 17.2 TB/s, taken for gfx950 too."""
 
-MATRIX_REACHED: Mapping[str, float] = {"gfx90a": 0.9, "gfx942": 0.55, "gfx950": 0.9}
-"""Of the peak while matrix instructions come without a gap, by arch: clocks under power. gfx942: AMD's "Measuring
-max-achievable FLOPs" (ROCm blogs) has 708 of 1307 TFLOP/s in bf16 for an MI300X. Of the others no such figure is known:
-what is left there is an assumption, which AITER's winners on MI355X do not contradict."""
+MATRIX_REACHED: Mapping[str, float] = {"gfx942": 0.55, "MI308X": 0.8}
+"""Of the peak while matrix instructions come without a gap, by part or arch: clocks under power. gfx942: AMD's
+"Measuring max-achievable FLOPs" (ROCm blogs) has 708 of 1307 TFLOP/s in bf16 for an MI300X. MI308X has a quarter of
+its compute units to feed: AITER's winners reach up to 0.8 of the peak there, 0.37 on MI300X. Of others no figure is
+known: `REACHED` is an assumption, which AITER's winners on MI355X do not contradict."""
+
+REACHED = 0.9
 
 CU_FROM_L2 = 64
 """Bytes a clock that a CU gets from its L2: a line of 64 or of 128 bytes every one or two clocks (CDNA 3 white paper:
@@ -123,7 +126,7 @@ class PredictionTarget:
             dies=self.dies,
             clock_mhz=self.clock_mhz,
             flops=max(peaks) * 1e6 / (part.compute_units * part.clock_mhz),
-            matrix_reached=MATRIX_REACHED[self.arch],
+            matrix_reached=MATRIX_REACHED.get(part.name, MATRIX_REACHED.get(self.arch, REACHED)),
             lds=self.rates.lds,
             l1=CU_FROM_L2,
             l2=self.l2_bytes_per_clock,

@@ -14,9 +14,10 @@ and g of them are there at a time: as many as registers and LDS allow. In bytes 
 - latency: ⌈W / (C · g)⌉ · (`LATENCY_US` + rounds · chain + epilogue), as if no workgroup waited for another
 
 The chain of a round is what the pipeline version leaves in a row. With latency L, matrix clocks c, LDS writes s and
-reads r, and `ROUND_CLOCKS` for barriers, b = c + s + r / 2 + barriers: v1 L + b; v2, which loads p rounds ahead,
-max(b, (L + b) / p); v3 max(L, b); v4, whose two LDS buffers hide s and r, max(L, c + barriers); v5 max(L / 2, b).
-Sources: blockwise_gemm_pipeline_xdlops_v*.hpp of Composable Kernel.
+reads r, and `ROUND_CLOCKS` for barriers, b = c + s + r / 2 + barriers, without r if waves take turns (interwave): v1
+L + b; v2, which loads p rounds ahead, max(b, (L + b) / p); v3 max(L, b); v4, which multiplies from one LDS buffer while
+what was loaded goes through the other, max(L + s + r / 2, c + barriers); v5 max(L / 2, b). Sources:
+blockwise_gemm_pipeline_xdlops_v*.hpp of Composable Kernel.
 
 Resources work side by side, but none is busy all the time when another is nearly as busy: the time is the generalised
 mean (Σ tᵢ^p)^(1/p) with p = `OVERLAP` (p = ∞ is the roofline, p = 1 one after the other), plus `LAUNCH_US`, and for
@@ -62,6 +63,9 @@ EPILOGUE_US = 0.7
 ROUND_CLOCKS = 320.0
 """Of two barriers and the LDS's latency (about 128 clocks) after each, per round."""
 
+SMALL_INSTRUCTIONS = 1.01
+"""Matrix clocks with 16×16 in place of 32×32: as many, of twice the instructions. It decides between equals alone."""
+
 OVERLAP = 2.75
 """How well resources work side by side."""
 
@@ -72,6 +76,9 @@ ACCUMULATOR_BYTES = 4
 
 VECTOR_FMAS = 128
 """f32 multiply-adds a clock of a CU: 163.4 TFLOP/s of vector f32 in the MI300X data sheet."""
+
+SCALING = 4
+"""Vector instructions for an accumulator and a block of scales, chosen with AITER's tables of three parts in view."""
 
 
 class Bottleneck(StrEnum):
@@ -223,10 +230,12 @@ def gemm_time(instance: GemmInstance, figures: KernelFigures, sizes: GemmSizes, 
     matrix_clocks = (
         2 * tile.m * tile.n * tile.k / instance.waves / (machine.flops / SIMDS_PER_CU) / machine.matrix_reached
     )
+    if instance.instruction == (16, 16):
+        matrix_clocks *= SMALL_INSTRUCTIONS
 
-    barriers = ROUND_CLOCKS / clock
-    body = (matrix_clocks + written / machine.lds + read / machine.lds / 2) / clock + barriers
-    chain = _chain(instance, sizes, body, matrix_clocks / clock + barriers)
+    bare = matrix_clocks / clock + ROUND_CLOCKS / clock
+    staged = (written + (0 if instance.interwave else read / 2)) / machine.lds / clock
+    chain = _chain(instance, sizes, bare, staged)
     epilogue = EPILOGUE_US + shuffled / machine.lds / clock
     memory_us = _memory_us(sizes, machine, m_tiles, instance.tiles_together)
     unshared = workgroups * rounds * _unshared_bytes(instance, sizes, machine, workgroups, m_tiles, together)
@@ -239,11 +248,14 @@ def gemm_time(instance: GemmInstance, figures: KernelFigures, sizes: GemmSizes, 
         Bottleneck.MEMORY: memory_us if machine.cache_tbs else max(memory_us, _moved_us(unshared, machine)),
         Bottleneck.LATENCY: turns * (LATENCY_US + rounds * chain + epilogue),
     }
+    resources = list(terms.values())
     if sizes.vector_scaled:
         blocks = -(-rounds * tile.k // sizes.scale_depth)
-        terms[Bottleneck.VECTOR] = most * blocks * tile.m * tile.n / VECTOR_FMAS / clock
+        terms[Bottleneck.VECTOR] = SCALING * most * blocks * tile.m * tile.n / VECTOR_FMAS / clock
+        # what scales accumulators waits for the matrix instructions that make them
+        resources[0] += terms[Bottleneck.VECTOR]
     launch = LAUNCH_US + _reduction_us(sizes, machine)
-    busy = sum(time**OVERLAP for time in terms.values()) ** (1 / OVERLAP)
+    busy = sum(time**OVERLAP for time in resources) ** (1 / OVERLAP)
     return GemmTime(
         time_us=launch + busy,
         terms=terms,
@@ -261,8 +273,9 @@ def _together(instance: GemmInstance, figures: KernelFigures, machine: Machine) 
     return max(1, int(min(by_registers, by_lds)))
 
 
-def _chain(instance: GemmInstance, sizes: GemmSizes, body: float, bare: float) -> float:
-    """Microseconds that a round takes in a workgroup that is alone."""
+def _chain(instance: GemmInstance, sizes: GemmSizes, bare: float, staged: float) -> float:
+    """Microseconds that a round takes in a workgroup that is alone: `bare` without the LDS, `staged` in it."""
+    body = bare + staged
     if instance.preshuffled:
         # loads run a round or two ahead; v3 reads the LDS ahead, too
         waits = (LATENCY_US + body) / instance.stages(sizes.x_bytes, sizes.w_bytes)
@@ -273,7 +286,7 @@ def _chain(instance: GemmInstance, sizes: GemmSizes, body: float, bare: float) -
         case "v2":
             return max(body, (LATENCY_US + body) / instance.stages(sizes.x_bytes, sizes.w_bytes))
         case "v4":
-            return max(LATENCY_US, bare)
+            return max(LATENCY_US + staged, bare)
         case "v5":
             return max(LATENCY_US / 2, body)
         case _:
