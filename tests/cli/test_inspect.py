@@ -262,7 +262,7 @@ def test_a_ranking_as_json() -> None:
         (
             ("gemm_universal_cktile, MI355X, f16",) * 2,
             False,
-            "record on gemm_universal_cktile, MI355X, f16, before a compile: times off by 20 % in the median",
+            "record on gemm_universal_cktile, MI355X, f16, before a compile: times off by 26 % in the median",
         ),
         (("gemm_universal_cktile, MI300X, f16",) * 2, False, "no record"),
         (("a8w8_rowwise, MI355X, i8", ""), True, "no record"),
