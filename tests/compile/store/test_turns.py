@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import anyio
 import pytest
 
@@ -12,7 +14,7 @@ NEVER_S = 1e6
 
 async def test_the_first_and_those_that_come_alone_do_not_wait() -> None:
     turns = Turns(NEVER_S, 16, lambda: 1)
-    assert [await turns.run(lambda number=number: number) for number in range(3)] == [0, 1, 2]
+    assert [await turns.run(partial(int, number)) for number in range(3)] == [0, 1, 2]
 
 
 async def test_as_many_as_are_enough_go_together() -> None:
@@ -20,7 +22,7 @@ async def test_as_many_as_are_enough_go_together() -> None:
     await turns.run(lambda: done.append(0))
     async with anyio.create_task_group() as tasks:
         for number in (1, 2):
-            tasks.start_soon(turns.run, lambda number=number: done.append(number))
+            tasks.start_soon(turns.run, partial(done.append, number))
         await anyio.wait_all_tasks_blocked()
         assert done == [0]
         await turns.run(lambda: done.append(3))
