@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.system.durable_files import fitting_name, replace_file
+from ckwatch.system.durable_files import fitting_name, overwrite_file, replace_file
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,14 @@ def test_the_longest_name_can_be_replaced(tmp_path: Path) -> None:
     replace_file(path, b"1")
     replace_file(path, b"2")
     assert path.read_bytes() == b"2"
+
+
+def test_a_file_is_overwritten_whole_and_no_link_is_followed(tmp_path: Path) -> None:
+    path, other = tmp_path / "there", tmp_path / "other"
+    for content in (b"long", b"new"):
+        overwrite_file(path, content)
+        assert path.read_bytes() == content
+    other.symlink_to(path)
+    with pytest.raises(OSError, match="symbolic links"):
+        overwrite_file(other, b"through")
+    assert path.read_bytes() == b"new"

@@ -161,11 +161,11 @@ def _is_frozen(cls: Any, name: str) -> bool:
 
 
 def _getstate(self: Any) -> list[Any]:
-    return [getattr(self, name) for name in _names(type(self))]
+    return [getattr(self, name) for name in _names(self.__class__)]
 
 
 def _setstate(self: Any, state: list[Any]) -> None:
-    for name, value in zip(_names(type(self)), state, strict=True):
+    for name, value in zip(_names(self.__class__), state, strict=True):
         object.__setattr__(self, name, value)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ckwatch.model.kernels import Operation, Unit
 from ckwatch.render.outcome import PackedSourceMap, Rendered, RenderOutcome, packed_bytes, plain_values
+from ckwatch.system.durable_files import overwrite_file
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 
 FORMAT = 5
@@ -78,11 +79,7 @@ class RenderCache:
         with suppress(OSError):
             if not self._folder.exists():
                 self._folder.mkdir(parents=True)
-            # In place: a reader finds a damaged entry, which is a miss, and a file system frees no blocks.
-            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(hashlib.sha256(body).digest() + body)
-                file.truncate()
+            overwrite_file(target, hashlib.sha256(body).digest() + body)  # one that is half-written is damaged: a miss
 
     def _file(self, unit: Unit, header_folders: Sequence[Path]) -> Path:
         template = unit.kernel.template

@@ -290,6 +290,20 @@ def test_what_cannot_be_read_now_is_not_thrown_away(
     assert store.load(path) == b"\x7fELF" * 100
 
 
+@pytest.mark.parametrize("left", [(), ("made by a compiler",)])
+def test_an_emptied_folder_is_used_again(store: ArtifactStore, left: tuple[str, ...]) -> None:
+    folder = store.work_folder()
+    (folder / "temporary").mkdir()
+    for name in ("kernel.so", *(f"temporary/{name}" for name in left)):
+        (folder / name).write_bytes(b"code")
+    products = {"shared-object": folder / "kernel.so"}
+    found = store.publish(KEY, HeaderSet({}), RECORD, source=b"int a;", log="", products=products, work_folder=folder)
+    assert {path.name for path in found.folder.iterdir()} == {"kernel.so", RECORD.source, "meta.json"}
+    others = [store.work_folder() for _ in range(2)]
+    assert [[*other.iterdir()] for other in others] == [[], []]
+    assert len({folder, *others}) == 3
+
+
 def test_the_folder_is_deleted_under_a_living_store(store: ArtifactStore, publish: Publish, roots: PathRoots) -> None:
     publish()
     folder = store.work_folder()
