@@ -16,6 +16,7 @@ import pytest
 
 from ckwatch.engine.watch import notify_process
 from ckwatch.engine.watch.notify import as_os_error, describe_shortage, watchfiles_process
+from ckwatch.engine.watch.notify_process import CLOSED, GONE
 from fakes.patience import PATIENCE_S
 
 
@@ -26,10 +27,49 @@ async def test_hints(workspace: Path) -> None:
         async with watchfiles_process([str(workspace)], True) as hints:
             (workspace / "a/b/new").write_text("1")
             (workspace / "old").unlink()
-            found: dict[str, bool] = {}
+            found: dict[str, int] = {}
             while len(found) < 2:
                 found.update(await anext(hints))
-            assert found == {str(workspace / "a/b/new"): False, str(workspace / "old"): True}
+            assert {path: hint & GONE for path, hint in found.items()} == {
+                str(workspace / "a/b/new"): 0,
+                str(workspace / "old"): GONE,
+            }
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a bell")
+async def test_what_is_closed(workspace: Path) -> None:
+    """In folders that were there before, and in those that came, also under another name; not what is still written."""
+    (workspace / "a").mkdir()
+    with anyio.fail_after(PATIENCE_S):
+        async with watchfiles_process([str(workspace)], True) as hints:
+
+            async def until(path: Path, hint: int) -> None:
+                while (await anext(hints)).get(str(path)) != hint:
+                    pass
+
+            (workspace / "a/moved~").write_text("1")
+            (workspace / "a/moved~").rename(workspace / "a/moved")
+            await until(workspace / "a/moved", CLOSED)
+            (workspace / "new").mkdir()
+            await until(workspace / "new", 0)
+            with (workspace / "new/written").open("w", buffering=1) as file:
+                file.write("1\n")
+                await until(workspace / "new/written", 0)
+            (workspace / "new/written").write_text("2")
+            await until(workspace / "new/written", CLOSED)
+
+
+async def test_without_a_bell(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where folders are too many for one, or come to be."""
+    monkeypatch.setattr(notify_process, "BELL_FOLDERS", 1)
+    with pytest.raises(OSError, match="too many"):
+        notify_process.Bell([str(workspace), str(workspace.parent)], recursive=False)
+    if sys.platform == "linux":
+        bell = notify_process.Bell([str(workspace)], recursive=True)
+        (workspace / "more").mkdir()
+        assert bell.wait(1000)
+        with pytest.raises(OSError, match="too many"):
+            bell.closed()
 
 
 async def test_only_what_is_directly_in_a_folder(workspace: Path) -> None:
@@ -38,7 +78,7 @@ async def test_only_what_is_directly_in_a_folder(workspace: Path) -> None:
         async with watchfiles_process([str(workspace)], False) as hints:
             (workspace / "a/new").write_text("1")
             (workspace / "marker").write_text("1")
-            assert await anext(hints) == {str(workspace / "marker"): False}
+            assert [*await anext(hints)] == [str(workspace / "marker")]
 
 
 @pytest.mark.parametrize("name", [b"none", b"\xff"], ids=["missing", "no UTF-8"])
