@@ -63,10 +63,10 @@ class CompileJob:
             text = text.replace(path, name)
         return text
 
-    def hand_on(self, line: str) -> None:
+    def hand_on(self, line: str, *, early: bool = False) -> None:
         """Report a line that a compiler has written."""
         if not line.startswith(_ECHOED_COMMAND):
-            self.on_event(CompilerSaid(self.side, self.own_names(line)))
+            self.on_event(CompilerSaid(self.side, self.own_names(line), early))
 
     async def run(self, arguments: list[str], stage: str = "") -> ProcessResult:
         """Run a compiler in the folder; what it prints goes to the log. `stage` is what it does, if its name does not

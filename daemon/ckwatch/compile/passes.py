@@ -84,7 +84,7 @@ async def run_kept_pass(job: CompileJob, plan: CompilePlan, kept: KeptClang) -> 
     """Compile the job's source in a fork of `kept`; None if a plain pass has to, which reports."""
     side, name, cuid = kept.side, job.request.language.source_name, source_id(job.request)
     begun_s = time.monotonic()
-    ended = await kept.compile(job.request, job.folder, cuid, job.hand_on)
+    ended = await kept.compile(job.request, job.folder, cuid, partial(job.hand_on, early=True))
     if ended is None:
         return None
     # The command of a plain pass makes the same object.

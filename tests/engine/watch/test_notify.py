@@ -108,6 +108,7 @@ def test_it_ends_with_its_input(workspace: Path) -> None:
         "folders": [str(workspace)],
         "recursive": True,
         "step_ms": 30,
+        "ring_ms": 2,
     }
     command = (sys.executable, "-I", "-S", notify_process.__file__)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

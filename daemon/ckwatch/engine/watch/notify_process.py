@@ -7,7 +7,8 @@ lets it begin within 30 ms. It ends when its standard input does.
 The library's reports have to be asked for, step by step. On Linux a bell does without: inotify once more, which rings
 when the library has something to report, and knows which files are closed. Nothing else depends on it.
 
-In: one line of JSON, `{"library": [FOLDER], "folders": [FOLDER, …], "recursive": true, "step_ms": 30}`.
+In: one line of JSON, `{"library": [FOLDER], "folders": [FOLDER, …], "recursive": true, "step_ms": 30,
+"ring_ms": 2}`, with how long what follows a ring is gathered.
 Out: lines of JSON. `{}` once the folders are watched, then `{"PATH": HINT, …}`: `GONE` where the library has reported
 that what was at the path is gone, and `CLOSED` where whoever wrote the file has closed it, or moved it there; at last
 `{"error": [CLASS, TEXT]}`, if it comes to that.
@@ -38,10 +39,8 @@ GONE, CLOSED = 1, 2
 AGAIN_MS, UNASKED_MS = 20, 250
 """The library is asked so long after a ring once more, as it may be slower than the bell, and so often without one."""
 
-PROMPT_MS = 2
-"""What follows a ring is gathered for so long; the library is asked until it has reported nothing more for as long …"""
 LIMIT_MS = 100
-"""… or nothing at all for so long."""
+"""So long after a ring the library is asked until it reports something."""
 
 QUIET_S = 0.1
 """A ring behind so much quiet is a save; others are gathered as without a bell."""
@@ -135,8 +134,8 @@ def main() -> None:
             wait_ms = AGAIN_MS if rings else UNASKED_MS
             if bell is not None and rings:
                 quiet_s, rang_s = time.monotonic() - rang_s, time.monotonic()
-                time.sleep((PROMPT_MS if quiet_s >= QUIET_S else step_ms) / 1000)
-                step_ms, limit_ms = PROMPT_MS, LIMIT_MS
+                time.sleep((request["ring_ms"] if quiet_s >= QUIET_S else step_ms) / 1000)
+                step_ms, limit_ms = request["ring_ms"], LIMIT_MS
                 try:
                     closed = bell.closed()
                 except OSError:
