@@ -268,6 +268,7 @@ class KeptClangs:
         self._roots = PathRoots(toolchain.roots)
         self._kept: dict[tuple[str, tuple[str, ...]], KeptClang] = {}
         self._failed: set[str] = set()
+        self._making = anyio.Lock()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -328,7 +329,8 @@ class KeptClangs:
         self, begin: TextToParse, plan: CompilePlan, request: CompileRequest, living: TaskGroup
     ) -> KeptClang | None:
         try:
-            plugin = await self.plugin(request.nice)
+            async with self._making:
+                plugin = await self.plugin(request.nice)
             if plugin is None:
                 return None
             self._kept = {key: kept for key, kept in self._kept.items() if not kept.has_ended}

@@ -49,6 +49,7 @@ from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
 from ckwatch.compile.store.entries import StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, HeaderSet, PathRoots
 from ckwatch.compile.work_folder import environment_of, remove_work_folder
+from ckwatch.model.errors import plain_errors
 from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.async_processes import ExitReason, Launcher
 from ckwatch.system.durable_files import replace_file
@@ -357,12 +358,18 @@ class HeaderWarmup:
         that is not possible, or was done before."""
         if self.headers.refusal() is not None:
             return False
-        family, seen, grown = _kept_family(request.source), source_id(request), False
-        for side in PassSide:
+        family, seen = _kept_family(request.source), source_id(request)
+        grown: list[bool] = []
+
+        async def grow(side: PassSide) -> None:
             texts = await anyio.to_thread.run_sync(self._texts, request, side, plan)
-            if texts and await self.kept.grow(texts[0], texts[-1], family, seen, passes, request, living):
-                grown = True
-        return grown
+            how = (family, seen, passes, request, living)
+            grown.append(bool(texts) and await self.kept.grow(texts[0], texts[-1], *how))
+
+        async with plain_errors(), anyio.create_task_group() as tasks:
+            for side in PassSide:
+                tasks.start_soon(grow, side)
+        return any(grown)
 
     def _texts(self, request: CompileRequest, side: PassSide, plan: CompilePlan) -> list[HeaderSpec]:
         """The includes, and the source as a header has it, if it can be one; runs in a thread."""
