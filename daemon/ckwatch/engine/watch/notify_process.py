@@ -16,6 +16,7 @@ that what was at the path is gone, and `CLOSED` where whoever wrote the file has
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -23,6 +24,7 @@ import struct
 import sys
 import threading
 import time
+from contextlib import suppress
 from types import ModuleType
 
 GROUP_MS = 60
@@ -57,32 +59,31 @@ class Bell:
     """Rings when something in folders changes. Raises OSError, AttributeError or ImportError where there is none."""
 
     def __init__(self, folders: list[str], recursive: bool) -> None:
-        from ctypes import CDLL
+        from ctypes import CDLL, get_errno
 
         self._recursive = recursive
         self._folders: dict[int, str] = {}
-        self._system = CDLL(None)
+        self._system, self._errno = CDLL(None, use_errno=True), get_errno
         self._descriptor: int = self._system.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._descriptor < 0:
             raise OSError("no more of them")
-        try:
-            for folder in folders:
-                self._add(folder)
-        except OSError:
-            os.close(self._descriptor)
-            raise
+        for folder in folders:
+            self._add(folder)
 
     def _add(self, folder: str) -> None:
-        """Watch a folder, and all below where that is asked for; links are followed."""
+        """Watch a folder, and all below where that is asked for; links are followed. Without room there is no bell."""
         waiting = [folder]
         mask = _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _ONLY_FOLDERS
         while waiting:
             path = waiting.pop()
             watch = self._system.inotify_add_watch(self._descriptor, os.fsencode(path), mask)
+            if watch < 0 and self._errno() in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+                continue  # it has gone, or may not be read
             if watch < 0 or len(self._folders) >= BELL_FOLDERS:
-                raise OSError("it is gone, or there are too many")
+                os.close(self._descriptor)
+                raise OSError("there are too many")
             if watch not in self._folders and self._recursive:
-                with os.scandir(path) as entries:
+                with suppress(OSError), os.scandir(path) as entries:
                     waiting += [entry.path for entry in entries if entry.is_dir()]
             self._folders[watch] = path
 
