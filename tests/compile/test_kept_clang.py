@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,19 +13,20 @@ import pytest
 from anyio.abc import TaskGroup
 
 from ckwatch.compile.background_pch import BackgroundPch
-from ckwatch.compile.build_events import BuildOptions
-from ckwatch.compile.kept_clang import CLANGS_KEPT, FREE_BYTES, SOURCE_NAME, TEXTS_KEPT, KeptClang, KeptClangs
+from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid, OnBuildEvent, ignore
+from ckwatch.compile.driver_plan import CompilePlan, PassSide
+from ckwatch.compile.kept_clang import CLANGS_KEPT, FREE_BYTES, TEXTS_KEPT, KeptClang, KeptClangs
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.system.processes import group_runs
-from fakes.fake_hip import PRINTED, WARM, FakeHip, Step, fake_hip, request
+from fakes.fake_hip import HOST_OBJECT, PASS_OF, PRINTED, WARM, FakeHip, Step, fake_hip, request
 from fakes.patience import PATIENCE_S
 
 CLANG = r"""#!/bin/sh
 echo "$0.h" > headers.txt
 echo 'ckwatch: ready' >&2
-while IFS='	' read -r what number folder name id limit; do
+while IFS='	' read -r what number folder side name id limit; do
     case "$what $(cat "$folder/$name" 2>/dev/null)" in
     end*) echo "ckwatch: $number 9 0.1 10" >&2;;
     grow*) case "$(cat "$folder")" in
@@ -34,12 +36,14 @@ while IFS='	' read -r what number folder name id limit; do
 ckwatch: ready" >&2;;
         *) echo "$0.grown.h" >> headers.txt; echo 'ckwatch: ready' >&2;;
         esac;;
-    *warns*) echo 'kernel.hip:1:2: warning: hm' > "$folder/device.txt"; : > "$folder/device-headers.txt"; echo "ckwatch: $number 0 0.1 10" >&2;;
+    *warns*) echo 'kernel.hip:1:2: warning: hm' > "$folder/$side.txt"; : > "$folder/$side-headers.txt"; echo "ckwatch: $number 0 0.1 10" >&2;;
+    *errs*) echo "ckwatch: $number says kernel.hip:1:2: error: $side
+ckwatch: $number 768 0.1 10" >&2;;
     *hangs*) touch "$0.hangs";;
     *crashes*) echo "ckwatch: $number 139 0.1 10" >&2;;
     *ends*) exit;;
     *)
-        : > "$folder/device.txt"; echo "$0.more.h" > "$folder/device-headers.txt"; printf "$id" > "$folder/device.o"
+        : > "$folder/$side.txt"; echo "$0.more.h" > "$folder/$side-headers.txt"; cp "$0.$side.o" "$folder/$side.o"
         echo "ckwatch: $number 0 0.5 2048" >&2;;
     esac
 done
@@ -47,8 +51,11 @@ done
 
 
 EDITED = WARM.replace("return 1", "return 2")
-RUNNING = f"runs/**/{SOURCE_NAME}"
-"""The text of a clang that is kept, in the store's folder as long as it lives."""
+
+
+def running(store: ArtifactStore) -> int:
+    """How many clangs are kept: each writes a list of headers, in the store's folder as long as it lives."""
+    return sum("headers.txt" in files for _, _, files in os.walk(store.folder / "runs"))
 
 
 class Kept:
@@ -62,6 +69,8 @@ class Kept:
         self.header, self.grown, self.more = (Path(f"{self.program}{end}") for end in (".h", ".grown.h", ".more.h"))
         for header in (self.header, self.grown, self.more):
             header.write_text("int a;\n")
+        for side, content in ((PassSide.HOST, HOST_OBJECT), (PassSide.DEVICE, b"")):
+            Path(f"{self.program}.{side}.o").write_bytes(content)
         self.hip.answer(Step.ASK, PRINTED.replace('/rocm/lib/llvm-22/bin/clang" "-cc1', f'{self.program}" "-cc1'))
         self.store = store
         self.ladder = StagedCompiler(self.hip.toolchain, store, self.hip)
@@ -76,15 +85,19 @@ class Kept:
 
     async def keep(self, asked: CompileRequest, living: TaskGroup, *flags: str) -> bool:
         """Let one parse a source, for passes with more flags."""
-        plan = await self.ladder.plan(asked)
-        assert plan is not None
-        return await self.ladder.warming.keep(asked, plan, replace(plan, device=(*plan.device, *flags)), living)
+        plan, passes = await self.plans(asked, flags)
+        return await self.ladder.warming.keep(asked, plan, passes, living)
 
-    async def found(self, asked: CompileRequest, *flags: str) -> KeptClang | None:
+    async def found(self, asked: CompileRequest, *flags: str, side: PassSide = PassSide.DEVICE) -> KeptClang | None:
         """The one that compiles a source, with more flags."""
+        plan, passes = await self.plans(asked, flags)
+        return self.ladder.warming.find_kept(asked, side, plan, passes)
+
+    async def plans(self, asked: CompileRequest, flags: tuple[str, ...]) -> tuple[CompilePlan, CompilePlan]:
+        """By which headers are made, and passes with more flags."""
         plan = await self.ladder.plan(asked)
         assert plan is not None
-        return self.ladder.warming.find_kept(asked, plan, replace(plan, device=(*plan.device, *flags)))
+        return plan, replace(plan, device=(*plan.device, *flags), host=(*plan.host, *flags))
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[KeptClang]:
@@ -99,11 +112,14 @@ class Kept:
         assert not group_runs(clang.process.pid)
         assert not clang.folder.exists()
 
-    async def compile(self, source: str) -> tuple[CompileOutcome, int]:
-        """The outcome, and how many device passes were run for it."""
-        before = len(self.hip.runs_of(Step.DEVICE))
-        outcome = await self.ladder.compile(request(source), self.store.work_folder(), BuildOptions(force=True))
-        return outcome, len(self.hip.runs_of(Step.DEVICE)) - before
+    async def compile(self, source: str, on_event: OnBuildEvent = ignore) -> tuple[CompileOutcome, int]:
+        """The outcome, and how many plain passes were run for it, of each side."""
+        before = [len(self.hip.runs_of(step)) for step in PASS_OF.values()]
+        options = BuildOptions(force=True)
+        outcome = await self.ladder.compile(request(source), self.store.work_folder(), options, on_event)
+        host, device = (len(self.hip.runs_of(step)) - was for step, was in zip(PASS_OF.values(), before, strict=True))
+        assert host == device
+        return outcome, device
 
 
 @pytest.fixture
@@ -126,7 +142,7 @@ async def test_an_edit(kept: Kept) -> None:
         for edit in ("+ 1", "+ 2"):
             outcome, passes = await kept.compile(WARM.replace("return 1", f"return 1 {edit}"))
             assert (outcome.status, outcome.log, passes) == (CompileStatus.OK, "", 0)
-            assert {str(kept.header), str(kept.grown), str(kept.more)} < {*outcome.headers}
+            assert {str(kept.header), str(kept.grown), str(kept.more)} == {*outcome.headers}
             assert 2048 * 1024 in [command.peak_memory_bytes for command in outcome.commands]
             assert not any("-load" in command.arguments for command in outcome.commands)
 
@@ -141,11 +157,30 @@ async def test_a_plain_pass_repeats_what_a_fork_says(kept: Kept, what: str) -> N
         assert not clang.has_ended
 
 
+async def test_the_first_error_of_a_fork_is_told_before_that_of_the_pass(kept: Kept) -> None:
+    said: list[tuple[PassSide | None, str]] = []
+
+    def hear(event: BuildEvent) -> None:
+        if isinstance(event, CompilerSaid):
+            said.append((event.side, event.line))
+
+    async with kept.one():
+        kept.hip.answer(Step.HOST, "kernel.hip:1:2: error: host\nkernel.hip:2:2: error: more\n", 1)
+        kept.hip.answer(Step.DEVICE, "kernel.hip:1:2: error: device\n", 1)
+        outcome, passes = await kept.compile(WARM.replace("1", "1 /* errs */"), hear)
+        assert (outcome.status, passes) == (CompileStatus.FAILED, 1)
+        assert outcome.log.count("error: ") == 3
+        for side in PassSide:
+            lines = [line for of, line in said if of is side]
+            assert lines[:1] == [f"kernel.hip:1:2: error: {side}"]
+
+
 async def test_one_that_ends(kept: Kept) -> None:
     async with kept.one() as clang:
         outcome, passes = await kept.compile(WARM.replace("1", "1 /* ends */"))
         assert (outcome.status, passes) == (CompileStatus.OK, 1)
         await until_ended(clang)
+        assert (await kept.compile(WARM.replace("1", "1 /* ends */")))[1] == 1
         assert (await kept.compile(WARM))[1] == 1
 
 
@@ -224,14 +259,14 @@ async def test_none_is_kept(kept: Kept, what: str) -> None:
         for _ in range(2):
             assert not await kept.keep(asked, tasks)
             assert await kept.found(asked) is None
-        assert len([*kept.store.folder.glob(RUNNING)]) <= 1
+        assert running(kept.store) <= 2
         tasks.cancel_scope.cancel()
 
 
 async def test_few_are_kept(kept: Kept) -> None:
     found = []
     async with anyio.create_task_group() as tasks:
-        for number in range(CLANGS_KEPT + 1):
+        for number in range(CLANGS_KEPT // len(PassSide) + 1):
             assert await kept.keep(request(WARM), tasks, f"-DN={number}")
             clang = await kept.found(request(WARM), f"-DN={number}")
             assert clang is not None
@@ -253,15 +288,15 @@ async def test_what_is_edited_is_kept_in_place_of_a_header(kept: Kept, replaced:
         for source in (WARM, EDITED):
             background.note(request(source), "k/one@gfx942", lambda: ladders[-1], built=True, compiled=True)
             await until(lambda: not background.pending)
-        assert (len(kept.hip.runs_of(Step.HOST_HEADER)), len(kept.hip.runs_of(Step.DEVICE_HEADER))) == (2, 1)
+        assert (len(kept.hip.runs_of(Step.HOST_HEADER)), len(kept.hip.runs_of(Step.DEVICE_HEADER))) == (1, 1)
         assert (await kept.compile(EDITED))[1] == 0
-        assert len([*kept.store.folder.glob(RUNNING)]) == 1
+        assert running(kept.store) == 2
         if replaced:
             ladders.append(None)
             background.note(request(WARM), "k/two@gfx942", lambda: ladders[-1], built=True, compiled=True)
-            await until(lambda: not clangs and not any(kept.store.folder.glob(RUNNING)))
+            await until(lambda: not clangs and not running(kept.store))
         tasks.cancel_scope.cancel()
-    assert not [*kept.store.folder.glob(RUNNING)]
+    assert not running(kept.store)
 
 
 async def test_one_that_has_not_begun_makes_way_for_a_compile(kept: Kept) -> None:
@@ -280,4 +315,4 @@ async def test_one_that_has_not_begun_makes_way_for_a_compile(kept: Kept) -> Non
         waiting.append(False)
         await until(begun.exists)
         tasks.cancel_scope.cancel()
-    assert not [*kept.store.folder.glob(RUNNING)]
+    assert not running(kept.store)

@@ -75,6 +75,15 @@ async def test_lines_that_come_together_are_reported_together(reports: Reports) 
     assert reports.logs == ["error: one\nerror: two\nnote: of two\n"]
 
 
+async def test_what_was_said_early_goes_when_the_pass_says_it(reports: Reports) -> None:
+    async with reports.live.reporting():
+        for side in PassSide:
+            reports.live.add_line(side, f"error: {side}", early=True)
+        await reports.until(lambda: reports.messages == [["host", "device"]])
+        reports.live.add_line(PassSide.HOST, "error: host; did you mean the other?")
+        await reports.until(lambda: reports.messages[1:] == [["host; did you mean the other?", "device"]])
+
+
 async def test_one_call_for_both_passes(reports: Reports) -> None:
     async with reports.live.reporting():
         reports.live.add_line(None, "error: one")

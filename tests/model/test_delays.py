@@ -25,6 +25,7 @@ OTHERS = {
     "engine/handlers/farm_link.py": "the farm is looked at now and then",
     "engine/handlers/history_recorder.py": "results of a while are written to the history together",
     "engine/loop.py": "memory is measured, and a long step gives others a turn",
+    "engine/watch/notify_process.py": "what follows a ring is gathered",
     "engine/watch/watcher.py": "scans for what no event reported; a batch is due by `PendingChanges.due_s`",
     "client/events.py": "a daemon that has gone is sought again",
     "client/http.py": "a daemon that is busy is asked again",
@@ -39,7 +40,7 @@ OTHERS = {
 
 @pytest.mark.parametrize(
     ("way", "ms"),
-    [("diagnostics", 0), ("compiler errors", 20), ("hints", 120), ("rendered source", 120), ("build", 60)],
+    [("diagnostics", 0), ("compiler errors", 5), ("hints", 120), ("rendered source", 120), ("build", 6)],
 )
 def test_delays_add_up_to(way: Way, ms: int) -> None:
     """Whoever adds a delay changes this number."""

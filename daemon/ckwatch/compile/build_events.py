@@ -53,10 +53,12 @@ class CompilersEnded:
 
 @dataclass(frozen=True, slots=True)
 class CompilerSaid:
-    """A line that a compiler has written; `side` is None where the passes are not apart."""
+    """A line that a compiler has written; `side` is None where the passes are not apart. What is `early` the pass will
+    say again, and perhaps more of it."""
 
     side: PassSide | None
     line: str
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True)

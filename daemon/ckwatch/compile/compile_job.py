@@ -63,9 +63,10 @@ class CompileJob:
             text = text.replace(path, name)
         return text
 
-    def _hand_on(self, line: str) -> None:
+    def hand_on(self, line: str, *, early: bool = False) -> None:
+        """Report a line that a compiler has written."""
         if not line.startswith(_ECHOED_COMMAND):
-            self.on_event(CompilerSaid(self.side, self.own_names(line)))
+            self.on_event(CompilerSaid(self.side, self.own_names(line), early))
 
     async def run(self, arguments: list[str], stage: str = "") -> ProcessResult:
         """Run a compiler in the folder; what it prints goes to the log. `stage` is what it does, if its name does not
@@ -80,7 +81,7 @@ class CompileJob:
             timeout_s=self.request.timeout_s,
             stalled_s=self.request.stalled_s,
             nice=self.request.nice,
-            on_line=self._hand_on if reports else None,
+            on_line=self.hand_on if reports else None,
             on_used=(lambda seconds: self.on_event(ProcessorUsed(stage, seconds))) if reports else None,
         )
         self.commands.append(

@@ -44,6 +44,10 @@ class CompilePlan:
     bundle: tuple[str, ...]
     host: tuple[str, ...]
 
+    def command(self, side: PassSide) -> tuple[str, ...]:
+        """The command of one pass as hipcc would run it."""
+        return self.device if side is PassSide.DEVICE else self.host
+
     def pass_command(
         self,
         side: PassSide,
@@ -57,7 +61,7 @@ class CompilePlan:
     ) -> list[str]:
         """Compile `source` for one side; the opened headers are listed in the file `headers`. `cuid` tells equal names
         of different sources apart. The host's object lacks the fat binary, to which it refers by a symbol."""
-        command = list(self.device if side is PassSide.DEVICE else self.host)
+        command = list(self.command(side))
         _set_option(command, "-o", output)
         _set_option(command, "-main-file-name", source)
         _set_option(command, "-header-include-file", headers)

@@ -1,12 +1,13 @@
 """A clang that has parsed an instance and goes on: it compiles each edit of the instance in a fork of itself.
 
 A precompiled header is read by every compile, piece by piece; a clang that has parsed the same text has it in memory.
-A plugin (`kept_clang.cpp`) stops the device pass behind that text, with its templates instantiated, and forks. All else
-is clang's own: the object is the one that hipcc makes, byte for byte.
+A plugin (`kept_clang.cpp`) stops a pass behind that text, with its templates instantiated, and forks. All else is
+clang's own: the object is the one that hipcc makes, byte for byte. The host and the device pass have one each.
 
 Such a clang stands in for the headers that sources with the same includes have, for one command and the headers that
 it has read. It begins with the includes and grows by the text of each instance that is edited or looked at. A fork that
-prints anything, fails or is killed has compiled nothing: a plain pass does, and reports. The plugin takes the C++
+prints anything, fails or is killed has compiled nothing: a plain pass does, and reports. Its first error is handed on
+the moment that it is found. The plugin takes the C++
 headers of that very clang (`toolchain/clang_headers.py`); without them there is none.
 """
 
@@ -38,7 +39,7 @@ from ckwatch.compile.toolchain.clang_headers import find_clang_headers
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.work_folder import TEMPORARY, environment_of, remove_work_folder
 from ckwatch.model.lazy_dataclass import dataclass
-from ckwatch.system.async_processes import AsyncProcess, Launcher, lower_priority, start_process
+from ckwatch.system.async_processes import AsyncProcess, Launcher, OnLine, lower_priority, start_process
 from ckwatch.system.memory import available_bytes
 from ckwatch.system.processes import PIPE, ProcessStartError, signal_group
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
@@ -54,7 +55,9 @@ PRAGMA = 'static_assert(true, "");\n#pragma ckwatch_keep\n'
 PCH_FLAGS = ("-fno-cxx-modules",)
 """Flags with which headers are made and used, and clangs are kept."""
 
-CLANGS_KEPT = 2
+CLANGS_KEPT = 4
+"""One for each pass of two sets of includes and flags."""
+
 TEXTS_KEPT = 12
 """Texts by which one grows, 40 to 200 MB each; with the next one another begins, with the last of each family."""
 
@@ -71,16 +74,19 @@ _DOUBTS = re.compile("__(?:BASE_FILE|INCLUDE_LEVEL|COUNTER)__")
 
 _REPORT = "ckwatch: "
 _READY = "ready"
+_SAYS = "says "
 _START = "start"
 _LIST = "headers.txt"
-_MESSAGES, _OPENED = "device.txt", "device-headers.txt"
 SOURCE_NAME = "prefix.hip"
 _OWN_ID = "ckwatch"
 """In place of a source's: if it is used for a name, no fork compiles."""
 
 
 class TextToParse(Protocol):
-    """A text, and the key of the header that is precompiled of it."""
+    """A text for one pass, and the key of the header that is precompiled of it."""
+
+    @property
+    def side(self) -> PassSide: ...
 
     @property
     def text(self) -> str: ...
@@ -103,6 +109,8 @@ class _Fork:
     report: tuple[str, ...] = ()
     """Its wait status, seconds of the processor and peak memory in KiB; the word "ready" where it has grown."""
     ended: anyio.Event = field(default_factory=anyio.Event)
+    on_line: OnLine | None = None
+    """Gets the lines of its first error."""
 
 
 @dataclass(eq=False, slots=True)
@@ -110,6 +118,7 @@ class KeptClang:
     """One that is running. `texts` are what it has parsed by their keys, with the families of instances that these
     belong to, `headers` the paths of what it has read, and `read` their contents."""
 
+    side: PassSide
     folder: Path
     process: AsyncProcess
     texts: dict[str, tuple[str, TextToParse]] = field(default_factory=dict)
@@ -142,17 +151,21 @@ class KeptClang:
         grown = await self._ask("grow", number, source.name, limit_s=START_LIMIT_S) == (_READY,)
         return grown and not self.has_spoken
 
-    async def compile(self, request: CompileRequest, folder: Path, source_id: str) -> ForkEnd | None:
-        """Compile the source in `folder` for the device; None if a plain pass has to."""
+    async def compile(
+        self, request: CompileRequest, folder: Path, source_id: str, on_line: OnLine | None = None
+    ) -> ForkEnd | None:
+        """Compile the source in `folder`; None if a plain pass has to. `on_line` gets the lines of its first error."""
         if not str(folder).isprintable() or _DOUBTS.search(request.source):
             return None
-        words = (str(folder), request.language.source_name, source_id, str(max(1, round(request.timeout_s))))
+        limit_s = str(max(1, round(request.timeout_s)))
+        words = (str(folder), self.side.value, request.language.source_name, source_id, limit_s)
         number = str(next(self._numbers))
-        report = await self._ask("compile", number, *words, limit_s=request.timeout_s + request.stalled_s)
+        fork = _Fork(on_line=on_line)
+        report = await self._ask("compile", number, *words, limit_s=request.timeout_s + request.stalled_s, fork=fork)
         if len(report) < 3 or report[0] != "0":
             return None
         try:
-            said, opened = await anyio.to_thread.run_sync(_left_in, folder)
+            said, opened = await anyio.to_thread.run_sync(_left_in, folder, self.side)
         except OSError:
             return None
         return None if said else ForkEnd(float(report[1]), int(report[2]) * 1024, opened)
@@ -186,7 +199,12 @@ class KeptClang:
             self.has_spoken = True
             self.end()
             return
-        number, *report = line.removeprefix(_REPORT).split()
+        number, _, rest = line.removeprefix(_REPORT).partition(" ")
+        report, says = rest.split(), rest.removeprefix(_SAYS)
+        if says != rest:
+            if (fork := self._forks.get(number)) is not None and fork.on_line is not None:
+                fork.on_line(says)
+            return
         if number == _READY:
             number, report = self._growing, [_READY]
         fork = self._forks.get(number)
@@ -194,9 +212,11 @@ class KeptClang:
             fork.report = tuple(report)
             fork.ended.set()
 
-    async def _ask(self, what: str, number: str, *words: str, limit_s: float) -> tuple[str, ...]:
+    async def _ask(
+        self, what: str, number: str, *words: str, limit_s: float, fork: _Fork | None = None
+    ) -> tuple[str, ...]:
         """The report of a fork; empty when it has ended otherwise. Cancelled, it ends the fork, or else all of this."""
-        fork = _Fork()
+        fork = fork or _Fork()
         self._forks[number] = fork
         try:
             if self.has_ended or not await self._write(what, number, *words):
@@ -217,10 +237,10 @@ class KeptClang:
         return await self.process.write("\t".join(words).encode() + b"\n")
 
 
-def _left_in(folder: Path) -> tuple[bool, tuple[str, ...]]:
+def _left_in(folder: Path, side: PassSide) -> tuple[bool, tuple[str, ...]]:
     """Return True if a fork has said anything there, and the headers that it has opened."""
-    opened = read_file(folder / _OPENED, SIDE_FILE_LIMIT_BYTES)
-    said = (folder / _MESSAGES).stat().st_size > 0
+    opened = read_file(folder / f"{side.value}-headers.txt", SIDE_FILE_LIMIT_BYTES)
+    said = (folder / f"{side.value}.txt").stat().st_size > 0
     return said, tuple(sorted(outside(parse_header_list(os.fsdecode(opened)), folder)))
 
 
@@ -248,6 +268,7 @@ class KeptClangs:
         self._roots = PathRoots(toolchain.roots)
         self._kept: dict[tuple[str, tuple[str, ...]], KeptClang] = {}
         self._failed: set[str] = set()
+        self._making = anyio.Lock()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -279,11 +300,11 @@ class KeptClangs:
         request: CompileRequest,
         living: TaskGroup,
     ) -> bool:
-        """Let the one that begins with a text, or a new one that lives in the task group, parse another, for device
-        passes by `plan`. False where that is not possible, or was done before."""
+        """Let the one that begins with a text, or a new one that lives in the task group, parse another, for passes by
+        `plan`. False where that is not possible, or was done before."""
         if {begin.key, text.key} & self._failed or (self._available() or 0) < FREE_BYTES:
             return False
-        kept = await anyio.to_thread.run_sync(self.find, begin.key, plan.device)
+        kept = await anyio.to_thread.run_sync(self.find, begin.key, plan.command(begin.side))
         if kept is not None and (text.key in kept.texts or seen in kept.seen):
             kept.texts.setdefault(text.key, (family, text))
             return False
@@ -308,7 +329,8 @@ class KeptClangs:
         self, begin: TextToParse, plan: CompilePlan, request: CompileRequest, living: TaskGroup
     ) -> KeptClang | None:
         try:
-            plugin = await self.plugin(request.nice)
+            async with self._making:
+                plugin = await self.plugin(request.nice)
             if plugin is None:
                 return None
             self._kept = {key: kept for key, kept in self._kept.items() if not kept.has_ended}
@@ -331,7 +353,7 @@ class KeptClangs:
                 kept.end()
         if not begun:
             return None
-        self._kept[begin.key, plan.device] = kept
+        self._kept[begin.key, plan.command(begin.side)] = kept
         return kept
 
     async def _observed(self, kept: KeptClang, text: TextToParse, family: str, request: CompileRequest) -> bool:
@@ -366,18 +388,17 @@ class KeptClangs:
         work = await anyio.to_thread.run_sync(self._store.work_folder)
         folder = work / begin.key
         command = plan.pass_command(
-            PassSide.DEVICE, source=request.language.source_name, output="-", headers=_LIST, cuid=_OWN_ID, more=flags
+            begin.side, source=request.language.source_name, output="-", headers=_LIST, cuid=_OWN_ID, more=flags
         )
-        command[-1] = SOURCE_NAME
         try:
             await anyio.to_thread.run_sync((folder / TEMPORARY).mkdir, 0o777, True)
-            await anyio.to_thread.run_sync(_write, folder / SOURCE_NAME, begin.text)
+            await anyio.to_thread.run_sync(_write, folder / command[-1], begin.text)
             environment = {**_HUGE_PAGES, **environment_of(self._toolchain.environment, folder)}
             process = await start_process(command, environment=environment, folder=folder, stdin=PIPE)
         except BaseException:
             await remove_work_folder(work)
             raise
-        return KeptClang(folder, process)
+        return KeptClang(begin.side, folder, process)
 
     def plugin_name(self, source: bytes, headers: Path) -> str:
         """Return the file name of the plugin that is made of a source and clang's headers."""

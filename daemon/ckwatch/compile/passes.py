@@ -81,20 +81,20 @@ async def run_pass(job: CompileJob, side: PassSide, plan: CompilePlan, header: P
 
 
 async def run_kept_pass(job: CompileJob, plan: CompilePlan, kept: KeptClang) -> PassResult | None:
-    """Compile the job's source for the device in a fork of `kept`; None if a plain pass has to, which reports."""
-    name, output, cuid = job.request.language.source_name, OBJECT_OF[PassSide.DEVICE], source_id(job.request)
+    """Compile the job's source in a fork of `kept`; None if a plain pass has to, which reports."""
+    side, name, cuid = kept.side, job.request.language.source_name, source_id(job.request)
     begun_s = time.monotonic()
-    ended = await kept.compile(job.request, job.folder, cuid)
+    ended = await kept.compile(job.request, job.folder, cuid, partial(job.hand_on, early=True))
     if ended is None:
         return None
     # The command of a plain pass makes the same object.
-    command = plan.pass_command(PassSide.DEVICE, source=name, output=output, headers=os.devnull, cuid=cuid)
+    command = plan.pass_command(side, source=name, output=OBJECT_OF[side], headers=os.devnull, cuid=cuid)
     duration_s = time.monotonic() - begun_s
     arguments = tuple(map(job.own_names, command))
     job.commands.append(CompilerCommand(arguments, 0, duration_s, ended.peak_memory_bytes, begun_s - job.clock_s))
-    job.on_event(ProcessorUsed("the device pass", ended.processor_s))
+    job.on_event(ProcessorUsed(f"the {side.value} pass", ended.processor_s))
     headers = outside((*ended.opened, *kept.headers), job.folder)
-    return PassResult(PassSide.DEVICE, job, tuple(sorted(headers)), None)
+    return PassResult(side, job, tuple(sorted(headers)), None)
 
 
 def joined_log(passes: list[PassResult]) -> str:

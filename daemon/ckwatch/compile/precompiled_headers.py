@@ -49,6 +49,7 @@ from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
 from ckwatch.compile.store.entries import StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, HeaderSet, PathRoots
 from ckwatch.compile.work_folder import environment_of, remove_work_folder
+from ckwatch.model.errors import plain_errors
 from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.async_processes import ExitReason, Launcher
 from ckwatch.system.durable_files import replace_file
@@ -342,24 +343,35 @@ class HeaderWarmup:
         found = (self.headers.find(wanted, look) for wanted in self.candidates(request, side, plan))
         return next((header for header in found if header is not None), None)
 
-    def find_kept(self, request: CompileRequest, plan: CompilePlan, passes: CompilePlan) -> KeptClang | None:
-        """The clang that has parsed a text of the source's family, if there is one for the device pass by `passes`.
-        Runs in a thread."""
+    def find_kept(
+        self, request: CompileRequest, side: PassSide, plan: CompilePlan, passes: CompilePlan
+    ) -> KeptClang | None:
+        """The clang that has parsed a text of the source's family, if there is one for this pass by `passes`. Runs in a
+        thread."""
         if not self.kept or self.headers.refusal() is not None:
             return None
-        texts = self._device_texts(request, plan)
-        return None if not texts else self.kept.find(texts[0].key, passes.device, _kept_family(request.source))
+        texts = self._texts(request, side, plan)
+        return None if not texts else self.kept.find(texts[0].key, passes.command(side), _kept_family(request.source))
 
     async def keep(self, request: CompileRequest, plan: CompilePlan, passes: CompilePlan, living: TaskGroup) -> bool:
-        """Let a clang, which lives in the task group, parse the source for further `passes`; False where that is not
-        possible, or was done before."""
+        """Let a clang for each pass, which lives in the task group, parse the source for further `passes`; False where
+        that is not possible, or was done before."""
         if self.headers.refusal() is not None:
             return False
-        texts = await anyio.to_thread.run_sync(self._device_texts, request, plan)
         family, seen = _kept_family(request.source), source_id(request)
-        return bool(texts) and await self.kept.grow(texts[0], texts[-1], family, seen, passes, request, living)
+        grown: list[bool] = []
 
-    def _device_texts(self, request: CompileRequest, plan: CompilePlan) -> list[HeaderSpec]:
+        async def grow(side: PassSide) -> None:
+            texts = await anyio.to_thread.run_sync(self._texts, request, side, plan)
+            how = (family, seen, passes, request, living)
+            grown.append(bool(texts) and await self.kept.grow(texts[0], texts[-1], *how))
+
+        async with plain_errors(), anyio.create_task_group() as tasks:
+            for side in PassSide:
+                tasks.start_soon(grow, side)
+        return any(grown)
+
+    def _texts(self, request: CompileRequest, side: PassSide, plan: CompilePlan) -> list[HeaderSpec]:
         """The includes, and the source as a header has it, if it can be one; runs in a thread."""
         prefix = include_prefix(request.source)
         if not prefix:
@@ -368,7 +380,7 @@ class HeaderWarmup:
         texts = [prefix + prefix]
         if can_warm_up(request.source):
             texts.append(warm_text(prefix, request.source, request.symbol))
-        return [self.headers.wanted(PassSide.DEVICE, text, plan) for text in texts]
+        return [self.headers.wanted(side, text, plan) for text in texts]
 
     def candidates(
         self, request: CompileRequest, side: PassSide, plan: CompilePlan, *, warm: bool = True
@@ -398,7 +410,7 @@ class HeaderWarmup:
         for side in sides:
             candidates = self.candidates(request, side, plan, warm=warm)
             able = [wanted for wanted in candidates if self.headers.worth_trying(wanted)]
-            kept = side is PassSide.DEVICE and bool(able) and self.kept.has(candidates[-1].key, able[0].key)
+            kept = bool(able) and self.kept.has(candidates[-1].key, able[0].key)
             kept = kept and any(self._is_there(wanted) for wanted in able if family_of(wanted.text) == family)
             if able and not kept and self.headers.find(able[0]) is None:
                 found.append(able[0])

@@ -282,11 +282,10 @@ class StagedCompiler:
         where it is another."""
         header = None
         if self.precompile():
-            if side is PassSide.DEVICE:
-                kept = await anyio.to_thread.run_sync(self.warming.find_kept, job.request, of_headers or plan, plan)
-                done = None if kept is None else await run_kept_pass(job, plan, kept)
-                if done is not None:
-                    return done
+            kept = await anyio.to_thread.run_sync(self.warming.find_kept, job.request, side, of_headers or plan, plan)
+            done = None if kept is None else await run_kept_pass(job, plan, kept)
+            if done is not None:
+                return done
             header = await anyio.to_thread.run_sync(self.warming.find, job.request, side, of_headers or plan)
         try:
             return await run_pass(job, side, plan, header)

@@ -25,11 +25,13 @@ class Delay(NamedTuple):
 # A save, as the daemon sees it.
 WATCH_STEP: Final = Delay(
     0.03,
-    "watchfiles looks for events at this interval, and reports them after one without more; 0.12 % of a core, idle",
-    ("build", "build"),
+    "watchfiles looks for events at this interval, and reports them after one without more, where nothing tells when",
+)
+WATCH_RING: Final = Delay(
+    0.002, "inotify tells: what follows is gathered for so long, then watchfiles is asked", ("build", "build", "build")
 )
 WATCH_SINGLE_STEP: Final = Delay(0.05, "the same, for folders whose subfolders are not watched")
-SETTLE: Final = Delay(0.02, "a file may still change: the default of `daemon.settle_ms`; over when watchfiles reports")
+SETTLE: Final = Delay(0.02, "a file that is not closed may still change: the default of `daemon.settle_ms`")
 LARGE_BATCH_QUIET: Final = Delay(0.15, "a checkout writes many files: a batch of them ends with this quiet")
 LARGE_BATCH_LIMIT: Final = Delay(2.0, "such a batch waits no longer")
 CHECKOUT_PAUSE: Final = Delay(0.5, "changes so soon after a batch belong to the same checkout")
@@ -41,7 +43,7 @@ ALERTS: Final = Delay(2.0, "what is failed, wrong or slower for a moment alone i
 WEBHOOK_RETRY: Final = Delay(3.0, "a web server that is busy may answer then")
 URGENT_LOAD_WAIT: Final = Delay(2.0, "renders wait no longer for a load that may change what is to be rendered")
 LOAD: Final = Delay(0.3, "a load that no render needs leaves the processors to renders")
-COMPILER_MESSAGES: Final = Delay(0.02, "a message and its notes come in several pieces", ("compiler errors",))
+COMPILER_MESSAGES: Final = Delay(0.005, "a message and its notes come in several pieces", ("compiler errors",))
 COMPILER_REPORTS: Final = Delay(0.25, "a long log is parsed no more often")
 CHANGE_FEED: Final = Delay(0.01, "a follower gets one answer for the changes of several units, and no more often")
 CHANGES_UNDER_LOAD: Final = Delay(0.25, "thousands of changes before many followers are sent no more often")

@@ -454,7 +454,9 @@ class DaemonSection(Section):
         "edited at any time, too; or all",
     )
     settle_ms: Annotated[int, Field(ge=1, le=5000)] = Field(
-        20, description="how long a file must be quiet before a change of it counts"
+        20,
+        description="how long a file must be quiet before a change of it counts, unless the system tells that it was "
+        "closed (Linux)",
     )
     webhook: WebAddress | None = Field(
         None,

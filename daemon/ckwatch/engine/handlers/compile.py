@@ -97,7 +97,9 @@ class CompileHandler:
             result = await unit.compiler.builder.check(
                 unit.request,
                 lambda event: (
-                    lines.add_line(event.side, event.line) if isinstance(event, build_events.CompilerSaid) else None
+                    lines.add_line(event.side, event.line, early=event.early)
+                    if isinstance(event, build_events.CompilerSaid)
+                    else None
                 ),
             )
         if result is None or result.ok or result.transient:
@@ -164,8 +166,8 @@ class _Progress:
 
     def tell(self, event: build_events.BuildEvent) -> None:
         match event:
-            case build_events.CompilerSaid(side, line):
-                self.lines.add_line(side, line)
+            case build_events.CompilerSaid(side, line, early):
+                self.lines.add_line(side, line, early=early)
             case build_events.ProcessorUsed(stage, seconds):
                 self._used(stage, seconds)
             case build_events.BuildWaits(what):

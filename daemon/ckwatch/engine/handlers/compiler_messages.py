@@ -44,13 +44,19 @@ class LiveDiagnostics:
         self._coalesce_s = coalesce_s
         self._interval_s = interval_s
         self._lines: dict[PassSide | None, list[str]] = {}
+        self._early: set[PassSide | None] = set()
         self._new_error: anyio.Event | None = None
         self._tasks: TaskGroup | None = None
         self._reported: tuple[Diagnostic, ...] = ()
         self._slow: tuple[Diagnostic, ...] = ()
 
-    def add_line(self, side: PassSide | None, line: str) -> None:
-        """A line that a pass printed."""
+    def add_line(self, side: PassSide | None, line: str, *, early: bool = False) -> None:
+        """A line that a pass printed. Those that are `early` go with the first that is not."""
+        if side in self._early and not early:
+            self._early.discard(side)
+            del self._lines[side]
+        if early:
+            self._early.add(side)
         self._lines.setdefault(side, []).append(line)
         if "error: " in line:
             self._note_error()

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from ckwatch.engine.watch import notify_process
 from ckwatch.engine.watch.places import Hints
-from ckwatch.model.delays import WATCH_SINGLE_STEP, WATCH_STEP
+from ckwatch.model.delays import WATCH_RING, WATCH_SINGLE_STEP, WATCH_STEP
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, ProcessStartError
 from ckwatch.system.python_process import module_environment, script_command
@@ -33,6 +33,7 @@ async def watchfiles_process(folders: Collection[str], recursive: bool) -> Async
         "folders": list(folders),
         "recursive": recursive,
         "step_ms": round(1000 * (WATCH_STEP if recursive else WATCH_SINGLE_STEP).seconds),
+        "ring_ms": round(1000 * WATCH_RING.seconds),
     }
     try:
         command = script_command(notify_process.__file__)

@@ -20,6 +20,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from ckwatch.engine.watch.batch import is_temporary
+from ckwatch.engine.watch.notify_process import GONE
 from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import file_status, is_file, is_folder, is_there, real_path
 from ckwatch.workspace.kernel_globs import FOLDERS_LIMIT, VIRTUAL_ENVIRONMENT, is_skipped
@@ -36,8 +37,8 @@ Identity: TypeAlias = tuple[int, int]
 Identities: TypeAlias = Mapping[str, Identity]
 """Folders by their real paths."""
 
-Hints: TypeAlias = Mapping[str, bool]
-"""Paths at which something may have happened, and whether what was there is known to have gone."""
+Hints: TypeAlias = Mapping[str, int]
+"""Paths at which something may have happened, and what is known of it: `GONE`, and `CLOSED` (`notify_process`)."""
 
 
 def identity(path: str) -> Identity | None:
@@ -301,7 +302,8 @@ class WatchedPlaces:
         """The subject of hints."""
         found = LookedAt()
         aliases: dict[str, list[str]] = {}
-        for path, gone in hints.items():
+        for path, hint in hints.items():
+            gone = bool(hint & GONE)
             folder, name = os.path.split(path)
             if is_below(folder, self.trees.links.keys()):
                 folder = real_path(folder)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import errno
 import math
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from collections.abc import Set as AbstractSet
@@ -27,8 +28,9 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from ckwatch.engine.watch.batch import LARGE_BATCH, Batch, PendingChanges
+from ckwatch.engine.watch.batch import LARGE_BATCH, Batch, PendingChanges, is_temporary
 from ckwatch.engine.watch.notify import Notify, describe_shortage, watchfiles_process
+from ckwatch.engine.watch.notify_process import CLOSED, GONE
 from ckwatch.engine.watch.places import Hints, Identities, LookedAt, WatchedPlaces, WatchRequest, newest_change_ns
 from ckwatch.model.errors import plain_errors
 from ckwatch.model.lazy_dataclass import dataclass
@@ -101,8 +103,8 @@ class Watcher:
 
     `deliver` is awaited for one batch at a time; what happens meanwhile is merged into the next. `on_problem` gets a
     message and a hint when folders have to be polled because they cannot be watched, and (None, None) when that is
-    over. A file must be quiet for `step_ms` before a small change is reported. `poll` watches nothing, and
-    has everything compared instead.
+    over. A file must be quiet for `step_ms` before a small change is reported, unless it is known to be closed. `poll`
+    watches nothing, and has everything compared instead.
     """
 
     def __init__(
@@ -140,7 +142,7 @@ class Watcher:
         self._one_by_one = False
         self._instances = {True: _Instance(), False: _Instance()}
         """By whether they watch folders with everything in them."""
-        self._hints: dict[str, bool] = {}
+        self._hints: dict[str, int] = {}
         self._hinted = 0
         """Paths that the library has reported since the last comparison for their number."""
         self._later: list[tuple[float, set[str]]] = []
@@ -225,7 +227,7 @@ class Watcher:
             for due_s, places in self._later:
                 if due_s <= now_s:
                     self._again |= places - self._hints.keys()
-                    self._hints = {**dict.fromkeys(places, False), **self._hints}
+                    self._hints = {**dict.fromkeys(places, 0), **self._hints}
             self._later = [entry for entry in self._later if entry[0] > now_s]
             if now_s >= self._compare_due_s:
                 self._compare_due_s = math.inf
@@ -322,9 +324,9 @@ class Watcher:
                     task_status.started()
                     async for hints in batches:
                         self._hinted += len(hints)
-                        for path, gone in hints.items():
+                        for path, hint in hints.items():
                             if self._places.concerns(path):
-                                self._hints[path] = gone or self._hints.get(path, False)
+                                self._hints[path] = hint | (self._hints.get(path, 0) & GONE)
                         if self._hinted >= OVERFLOW_PATHS:
                             self._hinted = 0
                             self._compare()
@@ -390,7 +392,8 @@ def _examine(
     if survey or request != places.request:
         before, places = places, WatchedPlaces(request, one_by_one=one_by_one, before=None if survey else places)
         places.compare(before, found)
-    return places, found, _age_s(found.paths, time.time_ns())
+    open_yet = any(not hint & CLOSED and not is_temporary(os.path.basename(path)) for path, hint in hints.items())  # noqa: PTH119
+    return places, found, _age_s(found.paths, time.time_ns()) if open_yet or not hints else math.inf
 
 
 def _age_s(paths: AbstractSet[str], missing_ns: int) -> float:
