@@ -47,8 +47,8 @@ LIMIT_MS = 100
 QUIET_S = 0.1
 """A ring behind so much quiet is a save; others are gathered as without a bell."""
 
-BELL_FOLDERS = 4096
-"""Folders beyond which there is no bell."""
+BELL_FOLDERS = 1024
+"""Folders beyond which there is no bell: users of older kernels may watch 8,192 in all."""
 
 _MODIFY, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200
 _ONLY_FOLDERS, _IS_FOLDER = 0x1000000, 0x40000000
