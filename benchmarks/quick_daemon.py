@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from unittest import mock
 
 REPOSITORY = str(Path(__file__).parent.parent)
 PROGRAM = (sys.executable, "-P", str(Path(__file__)))
@@ -23,6 +22,8 @@ INSIDE = "QUICK_DAEMON_INSIDE"
 @contextmanager
 def own_trust() -> Iterator[None]:
     """The list of trusted workspaces is not the user's own while the body runs."""
+    from unittest import mock  # not loaded by the daemon, whose memory is measured
+
     with (
         TemporaryDirectory(prefix="ckwatch-") as folder,
         mock.patch.dict(os.environ, {"CKWATCH_TRUST_FILE": f"{folder}/trusted"}),
@@ -33,6 +34,8 @@ def own_trust() -> Iterator[None]:
 @contextmanager
 def apart(**variables: str) -> Iterator[None]:
     """Sockets, logs, histories and trust of daemons are not the user's own while the body runs."""
+    from unittest import mock
+
     with TemporaryDirectory(prefix="ckwatch-") as folder:
         places = {name: f"{folder}/{name[4:7].lower()}" for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME")}
         for place in places.values():

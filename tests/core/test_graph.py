@@ -106,6 +106,16 @@ def test_a_set_of_headers_lives_as_long_as_a_unit_has_it() -> None:
     assert made.dependents_of_change("/gemm.hpp", "2") == FileDependents((), ())
 
 
+def test_a_header_of_two_sets_leaves_with_the_last() -> None:
+    known = graph()
+    known.set_headers(B, OTHER_CK)
+    assert known.dependents_of_change("/ck.hpp", None) == FileDependents((), (A, B))
+    assert known.dependents_of_change("/gemm.hpp", None) == FileDependents((), (A,))
+    known.set_headers(A, None)
+    assert known.headers == ["/ck.hpp"]
+    assert known.dependents_of_change("/ck.hpp", None) == FileDependents((), (B,))
+
+
 def test_nothing_is_left_of_units_that_are_gone() -> None:
     made = graph()
     for key in (A, B, VIEW):

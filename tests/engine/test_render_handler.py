@@ -36,3 +36,16 @@ def test_few_texts_are_kept_at_rest_however_short_they_are() -> None:
     assert texts.get(keys[1], 1) is None, "the least recently used one"
     assert texts.get(keys[0], 1)
     assert texts.get(keys[2], 1)
+
+
+def test_few_texts_are_kept_that_no_compiler_needs() -> None:
+    texts = TextCache()
+    keys = [UnitKey("", str(number)) for number in range(TEXTS_AT_REST + 2)]
+    for key in keys:
+        texts.put(key, 1, rendered("1"))
+    texts.put(keys[0], 2, rendered("2"))
+    for key in keys:
+        texts.settle(key, 1)
+    assert texts.get(keys[0], 2), "a newer text, which a compiler may need"
+    assert texts.get(keys[1], 1) is None
+    assert texts.get(keys[2], 1)

@@ -310,6 +310,16 @@ def test_what_is_valid_is_kept(tmp_path: Path) -> None:
     assert len(found.diagnostics) == 3
 
 
+def test_kernel_files_share_what_they_say_alike(tmp_path: Path) -> None:
+    names = {"same": "Alike = 1", "also": "Alike = 1", "other": "Alike = true"}
+    files = {f"{name}.kernel.toml": f"{KERNEL}{line}\n" for name, line in names.items()}
+    kernels = {one.name: one for one in workspace(tmp_path, files).kernels}
+    assert len({id(one.operation) for one in kernels.values()}) == 1
+    parameters = {name: one.instances[0].parameters for name, one in kernels.items()}
+    assert parameters["same"] is parameters["also"]
+    assert parameters["other"]["Alike"] is True
+
+
 def test_arrays_hold_integers_strings_or_arrays_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = (
         KERNEL

@@ -166,7 +166,7 @@ async def open_engine(
                 tasks.start_soon(loop.run, parts.handlers)
                 tasks.start_soon(collect_when_idle, lambda: state.busy)
                 tasks.start_soon(_clean_store, loop, parts.compiles, tools)
-                tasks.start_soon(_rest, loop, tools, daemon.snapshots, parts.renders.text_cache)
+                tasks.start_soon(_rest, loop, tools, recorder, daemon.snapshots, parts.renders.text_cache)
                 tasks.start_soon(parts.background_pch.run)
                 tasks.start_soon(parts.measure.end_idle_races)
                 tasks.start_soon(parts.cpp.run)
@@ -338,7 +338,9 @@ async def _clean_store(loop: EngineLoop, compiles: CompileHandler, tools: BuildT
             await tools.collect_garbage()
 
 
-async def _rest(loop: EngineLoop, tools: BuildTools, snapshots: SnapshotQueries, texts: TextCache) -> None:
+async def _rest(
+    loop: EngineLoop, tools: BuildTools, recorder: HistoryRecorder, snapshots: SnapshotQueries, texts: TextCache
+) -> None:
     """Keep little in memory while nothing happens."""
     was_busy = True
     while True:
@@ -346,6 +348,7 @@ async def _rest(loop: EngineLoop, tools: BuildTools, snapshots: SnapshotQueries,
         is_busy = loop.state.busy
         if was_busy and not is_busy:
             await tools.rest()
+            await recorder.rest()
             snapshots.rest()
             texts.rest()
             await to_thread.run_sync(return_free_pages)

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import anyio
@@ -122,17 +123,18 @@ async def start_watching(
 
     async def follow() -> None:
         nonlocal changed
-        followed: set[str] | None = None
+        followed: frozenset[str] | None = None
         while True:
             changed = anyio.Event()
             folders, files = reporter.watched()
-            watcher.follow(folders, files)
+            watched = frozenset({*files})
+            watcher.follow(folders, watched)
             await watcher.settled()
             if followed is None:
                 await loop.post(FilesChanged({}, reload=True, complete=False))
             else:
-                await reporter.compare(set(files) - followed)
-            followed = set(files)
+                await reporter.compare(watched - followed)
+            followed = watched
             await changed.wait()
             await anyio.sleep(WATCH_UPDATE.seconds)
 
@@ -207,7 +209,7 @@ class ChangeReporter:
             reload = found.reload or not complete
             await self._loop.post(FilesChanged(found.digests, reload=reload, complete=complete))
 
-    async def compare(self, files: set[str]) -> None:
+    async def compare(self, files: AbstractSet[str]) -> None:
         """Compare files that are watched from now on: they may have changed since they were read."""
         store = self._tools.store
         known, disputed = self._loop.state.graph.known_digests()
@@ -234,6 +236,6 @@ class ChangeReporter:
         workspace = self._view_loader.workspaces.get(MAIN)
         key = (graph.version, id(workspace))
         if self._interest is None or self._interest[0] != key:
-            tracked = frozenset((*graph.templates, *graph.headers))
+            tracked = frozenset({*graph.templates, *graph.headers})
             self._interest = (key, TrackedPaths.of(self._root, workspace, tracked))
         return self._interest[1]

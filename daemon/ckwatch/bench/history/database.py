@@ -267,6 +267,12 @@ class HistoryDatabase:
                 with suppress(sqlite3.Error):
                     connection.close()
 
+    def rest(self) -> None:
+        """Give back the memory of the pages that were read. Blocks; call from a worker thread."""
+        with self._lock, suppress(sqlite3.Error):
+            if self._connection is not None:
+                self._connection.execute("PRAGMA shrink_memory")
+
     def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """The result of `work`, which sees one state of the file. Raises HistoryError."""
         return self._transaction("BEGIN", work)

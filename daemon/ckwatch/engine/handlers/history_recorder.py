@@ -141,6 +141,10 @@ class HistoryRecorder:
             except HistoryError as error:
                 self.problem = str(error)
 
+    async def rest(self) -> None:
+        """Keep little in memory."""
+        await to_thread.run_sync(self._history.rest)
+
     async def close(self) -> None:
         """The daemon ends: write what is not written yet."""
         if self._opened and self.problem is None:
