@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 GATHER_S = 0.25
 """A view is made anew at most so often."""
 
-BEGIN_S = 0.25
+BEGIN_S = 1.0
 """How long units that are not known are waited for before the page is sent."""
 
 FIRST_ROWS = 50
