@@ -137,7 +137,7 @@ class LivePage:
         self._again = anyio.Event()
         self._content: Content | None = None
         self._shown: Hashable = None
-        """What the content depends on that was shown before the window was connected."""
+        """`_depends` of what was drawn before the window was connected."""
         self._dark = ui.dark_mode(None)
         self._theme = ""
         """The choice in this window."""
