@@ -35,6 +35,7 @@ from ckwatch.wire.schema import CANDIDATE_LIMIT
 from ckwatch.wire.state import File, Snapshot, Status, Unit, WorkspaceDetail
 from ckwatch.wire.timing_rows import TimingRow
 from ckwatch.wire.verification import UnitVerification
+from fakes.fake_benchmarks import timing_of
 from fakes.fake_engine import HOVER, WORDS, FakeEngine, unit_of
 
 UNIT = "gemm/m128@gfx942"
@@ -194,6 +195,14 @@ async def test_answers_hold_what_the_engine_said(served: Served) -> None:
     assert (await served.http.post("/cancel", json={})).json() == [UNIT]
     engine.states.clear()
     assert (await served.http.get("/snapshot")).json() == {"seq": 2, "states": {}}
+
+
+async def test_an_overview_is_a_snapshot_without_timings(served: Served) -> None:
+    served.engine.change(f"unit/{UNIT}", unit_of(UNIT, timings=(timing_of(),)))
+    served.engine.change("file//w/a", File(path="/w/a", diagnostics=()))
+    whole = (await served.http.get("/snapshot")).json()
+    assert whole["states"][f"unit/{UNIT}"].pop("timings")
+    assert (await served.http.get("/overview")).json() == whole
 
 
 async def test_a_unit_that_was_not_built_has_no_artifact(served: Served) -> None:

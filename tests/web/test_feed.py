@@ -190,8 +190,7 @@ async def test_timings_follow_when_somebody_wants_them() -> None:
     """What becomes slower meanwhile is no alert, and a unit that changes meanwhile keeps what it came with."""
     timing = timing_of(comparisons=(Comparison(verdict="SLOW", ratio=1.5, against="previous", other_median_us=1.0),))
     two = replace(ONE, id="gemm/two@gfx942")
-    untimed = [change(f"unit/{one.id}", one) for one in (ONE, two)]
-    untimed = [one._replace(state=replace(one.state, untimed=True)) for one in untimed]
+    untimed = [ReadChange(1, Topic.unit(one.id), replace(kept(one), untimed=True)) for one in (ONE, two)]
     asked: list[list[str]] = []
 
     async def timing_rows(units: list[str]) -> list[list[TimingRow]]:

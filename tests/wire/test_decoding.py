@@ -100,6 +100,9 @@ def samples(kind: Any) -> list[Any]:
     if origin in (list, tuple):
         many = origin is list or arguments[-1] is ...
         return [origin(samples(arguments[0]))] if many else [origin(samples(one)[0] for one in arguments)]
+    if hasattr(origin, "_make"):  # a NamedTuple
+        parts = [samples(one) for one in get_type_hints(origin).values()]
+        return [origin._make(some[at] for some in parts) for at in (0, -1)]
     if origin in (dict, Mapping):
         return [dict.fromkeys(samples(arguments[0]), samples(arguments[1])[-1])]
     return list(origin)[:2] if isinstance(origin, type) and issubclass(origin, Enum) else [SCALARS[kind]]

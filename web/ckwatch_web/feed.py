@@ -320,7 +320,10 @@ class Feed:
                     try:
                         async with self.client.events_as(row_of, untimed=True) as changes:
                             async for change in changes:
-                                await send.send(change)
+                                try:
+                                    send.send_nowait(change)  # a turn of the event loop for each would be a second
+                                except anyio.WouldBlock:
+                                    await send.send(change)
                     except CkwatchError:
                         pass  # what was lost is looked for
             self.connected = False
@@ -362,9 +365,12 @@ class Feed:
         async with changes:
             async for first in changes:
                 batch = [first]
-                with suppress(anyio.EndOfStream), anyio.move_on_after(GATHER_S):
+                with suppress(anyio.EndOfStream), anyio.move_on_after(GATHER_S if self.loaded else GATHER_S / 10):
                     while len(batch) < BATCH:
-                        batch.append(await changes.receive())
+                        try:
+                            batch.append(changes.receive_nowait())
+                        except anyio.WouldBlock:
+                            batch.append(await changes.receive())
                 self._take(batch)
 
     def _take(self, batch: list[ReadChange[UnitRow]]) -> None:

@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 GATHER_S = 0.25
 """A view is made anew at most so often."""
 
-BEGIN_S = 0.25
+BEGIN_S = 1.0
 """How long units that are not known are waited for before the page is sent."""
 
 FIRST_ROWS = 50
@@ -137,7 +137,7 @@ class LivePage:
         self._again = anyio.Event()
         self._content: Content | None = None
         self._shown: Hashable = None
-        """What the content depends on that was shown before the window was connected."""
+        """`_depends` of what was drawn before the window was connected."""
         self._dark = ui.dark_mode(None)
         self._theme = ""
         """The choice in this window."""
@@ -163,20 +163,22 @@ class LivePage:
             self._parts = ui.element("div")
 
     async def begin(self) -> None:
-        """Draw the view into the page that is sent, if its units are known soon. Its screen is not known yet."""
+        """Draw a view that needs no timings into the page that is sent, if its units are known soon. Its screen is not
+        known yet."""
         if not self._view.untimed:
             self._feed.timings_wanted.set()
-        with anyio.move_on_after(BEGIN_S):
-            while not self._is_ready:
-                await self._feed.changed(self._feed.revision)
-        if self._is_ready:
-            self._shown = self._depends()
-            await self._show()
         else:
+            with anyio.move_on_after(BEGIN_S):  # NiceGUI gives a page up that takes 3 s
+                while not self._is_ready:
+                    await self._feed.changed(self._feed.revision)
+                depends = self._depends()
+                await self._show()
+                self._shown = depends
+                self._tell()
+        if self._shown is None:
             with self._main, ui.element("div").style("display: none"):  # so that they are loaded while the units are
                 ui.aggrid({})
                 ui.echart({})
-        self._tell()
 
     async def run(self) -> None:
         """Show the view, and what becomes of it, until the window is closed."""

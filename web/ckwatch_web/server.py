@@ -22,6 +22,7 @@ import anyio
 from anyio import to_thread
 from uvicorn import Config, Server
 
+from ckwatch.system.user_files import read_file
 from ckwatch_web.access import Guard, Keys
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class EarlyApp:
         """Answer a request."""
         name = scope["path"].removeprefix(self._prefix)
         if scope["type"] == "http" and scope["method"] == "GET" and self._prefix + name in self.first:
-            data = (self._folder / name).read_bytes()
+            data = read_file(self._folder / name)
             headers = [
                 (b"content-type", _KINDS[Path(name).suffix]),
                 (b"content-length", b"%d" % len(data)),

@@ -27,7 +27,8 @@ class PageView:
 
     `show` makes the content; it may ask the client and raise its errors. It is asked again when `depends` says
     something else, which is quick and asks no daemon. Both raise GoneError where the query names what is not there.
-    `actions` are what the content's actions do, by their keys. `untimed`: it is shown before timings are known, too.
+    `actions` are what the content's actions do, by their keys. One that is `untimed` is shown before timings are known,
+    and asks the daemon nothing.
     """
 
     name: str

@@ -31,7 +31,7 @@ ROUTES_HINT = "GET /v1/openapi.json describes the API."
 OUR_FAULT = Problem(error="internal error in the daemon", hint="See `ckwatch logs`.")
 
 
-def json_bytes(value: object, without: frozenset[str] = frozenset()) -> bytes:
+def json_bytes(value: object, without: set[str] | None = None) -> bytes:
     """JSON in UTF-8, without these fields. What is no Unicode (names of files in another encoding) becomes `?`."""
     if isinstance(value, str):
         return text_bytes(value)
@@ -40,7 +40,7 @@ def json_bytes(value: object, without: frozenset[str] = frozenset()) -> bytes:
     try:
         return to_json(value, without)
     except (pydantic_core.PydanticSerializationError, UnicodeEncodeError):
-        plain = adapter(type(value)).dump_python(value, exclude=without or None)
+        plain = adapter(type(value)).dump_python(value, exclude=without)
         return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 

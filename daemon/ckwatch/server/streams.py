@@ -34,7 +34,6 @@ _log = logging.getLogger(__name__)
 
 
 _GOODBYE_S = 1.0
-_TIMINGS = frozenset(("timings",))
 
 Line = TypeVar("Line")
 Result = TypeVar("Result")
@@ -306,7 +305,7 @@ def snapshot_pieces(snapshot: Snapshot, shared: StreamContext, *, timed: bool = 
     separator = b'{"seq":%d,"states":{' % snapshot.seq
     for topic, state in snapshot.states.items():
         untimed = not timed and isinstance(state, Unit)
-        made = json_bytes(state, _TIMINGS) if untimed else shared.serialized.state(state)
+        made = json_bytes(state, {"timings"}) if untimed else shared.serialized.state(state)
         yield b"%b%b:%b" % (separator, _topic(topic), made)
         separator = b",\n"  # a line for each, so that a client can read them one by one
     yield (b"" if snapshot.states else separator) + b"}}"
