@@ -97,8 +97,10 @@ class Farm:
             await self.add()
 
     async def kill(self, number: int) -> None:
-        """A worker vanishes."""
-        await self.workers.pop(number).close(timeout=0, executor_wait=False, nanny=False, reason="killed by the test")
+        """A worker vanishes. One that is half closed would wait for its end for ever."""
+        with anyio.CancelScope(shield=True):
+            worker = self.workers.pop(number)
+            await worker.close(timeout=0, executor_wait=False, nanny=False, reason="killed by the test")
         self.died += 1
 
 

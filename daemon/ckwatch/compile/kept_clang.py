@@ -269,6 +269,8 @@ class KeptClangs:
         self._kept: dict[tuple[str, tuple[str, ...]], KeptClang] = {}
         self._failed: set[str] = set()
         self._making = anyio.Lock()
+        self._beginning = 0
+        """Those that are to be kept once they have parsed what they begin with."""
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -334,12 +336,21 @@ class KeptClangs:
             if plugin is None:
                 return None
             self._kept = {key: kept for key, kept in self._kept.items() if not kept.has_ended}
-            while len(self._kept) >= CLANGS_KEPT:
+            while self._kept and len(self._kept) + self._beginning >= CLANGS_KEPT:
                 self._kept.pop(next(iter(self._kept))).end()
-            kept = await self._run(begin, plan, request, (*PCH_FLAGS, "-load", str(plugin), *USE_PLUGIN))
+            self._beginning += 1
+            try:
+                flags = (*PCH_FLAGS, "-load", str(plugin), *USE_PLUGIN)
+                return await self._begun(await self._run(begin, plan, request, flags), begin, plan, request, living)
+            finally:
+                self._beginning -= 1
         except (OSError, StoreError, ProcessStartError) as error:
             log.info("no clang is kept: %s", error)
             return None
+
+    async def _begun(
+        self, kept: KeptClang, begin: TextToParse, plan: CompilePlan, request: CompileRequest, living: TaskGroup
+    ) -> KeptClang | None:
         living.start_soon(kept.live)
         begun = False
         try:
