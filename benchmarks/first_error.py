@@ -1,10 +1,10 @@
 """From an edit to its first error at the client, against hipcc and clangd on the same rendered source.
 
-Goals: an undeclared name in a template in at most 0.10 × `hipcc -fsyntax-only` and 0.5 × clangd, whose preamble is
-warm, both where it ends the compile early and where it does not; a bad tile parameter in at most 0.02 × hipcc's failing
-run with the instance rules on, and with them off in 0.15 × where the host pass sees it and 0.40 × where only the device
-pass does. What each pass sees is checked with the compiler. Beside hipcc's whole run, the time until its own first
-error line is shown.
+Goals: an undeclared name in a template in at most 0.05 × `hipcc -fsyntax-only` where it ends the compile early, in the
+instance's type, and in 0.08 × where it does not, both in 0.5 × clangd, whose preamble is warm; a bad tile parameter in
+at most 0.02 × hipcc's failing run with the instance rules on, and with them off in 0.15 × where the host pass sees it
+and 0.40 × where only the device pass does. What each pass sees is checked with the compiler. Beside hipcc's whole run,
+the time until its own first error line is shown.
 
 The unit was built before, nothing else runs, and every mistake is a new one. The time is taken from before the save.
 """
@@ -113,6 +113,7 @@ class Edits:
 async def undeclared_names(edits: Edits, good: str, runs: int, *, in_type: bool) -> list[Row]:
     """Two rows, or one without clangd."""
     name = f"undeclared name in {IN_TYPE if in_type else IN_FUNCTION}: edit to diagnostic"
+    goal = 0.05 if in_type else 0.08
     ours: list[float] = []
     checks: list[float] = []
     sources: list[str] = []
@@ -131,8 +132,8 @@ async def undeclared_names(edits: Edits, good: str, runs: int, *, in_type: bool)
             checks,
             reference_name="hipcc -fsyntax-only",
             unit="ms",
-            goal="at most 0.10 ×",
-            met=lambda _, ratio: ratio <= 0.10,
+            goal=f"at most {goal:.2f} ×",
+            met=lambda _, ratio: ratio <= goal,
         )
     ]
     try:
