@@ -261,7 +261,7 @@ def test_a_row_that_no_part_can_reach_is_no_measurement(tmp_path: Path) -> None:
     assert left_out == {"a8w8_rowwise: more FLOP/s than the part has": 1}
 
 
-def test_names_that_mean_one_instance_are_told_apart() -> None:
+def test_names_that_mean_one_instance_are_distinguished() -> None:
     row = replace(EXPERT_ROW, family="a4w4_blockscale", dtype="f4", scales="", experts=0, topk=0, block_m=0,
                   winner="a4w4_blockscale_256x64x128x128_16x16_16x16_8x32x1_8x32x1_1x32x1x8_8_2x2_intrawave_v3")  # fmt: skip
     other = replace(row, m=row.m + 1, winner=row.winner.replace("1x32x1x8", "1x16x1x16"))

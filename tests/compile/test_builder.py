@@ -20,7 +20,7 @@ from ckwatch.compile.build_events import (
     BuildOptions,
     BuildStored,
     BuildWaits,
-    CompilerSaid,
+    CompilerLine,
     CompilersEnded,
     CompilerStarting,
     OnePassLeft,
@@ -73,7 +73,7 @@ async def test_compiled_once(builder: Builder, launch: Counting) -> None:
     first = await builder.build(REQUEST, on_event=told.append)
     assert (first.ok, first.from_store, first.fault) == (True, False, None)
     assert len(launch.started) == 2
-    said = CompilerSaid(None, "kernel.hip:1:2: warning: said in kernel.hip")
+    said = CompilerLine(None, "kernel.hip:1:2: warning: said in kernel.hip")
     expected = [CompilerStarting(), OnePassLeft(), said, CompilersEnded(), BuildStored(first)]
     assert [event for event in told if not isinstance(event, ProcessorUsed)] == expected
     second = await builder.build(REQUEST, on_event=told.append)
@@ -252,7 +252,7 @@ async def test_cancelled_compile_leaves_nothing_and_the_next_takes_over(script: 
     slow = Builder(script("echo asked >&2; sleep 1000"), store)
     async with anyio.create_task_group() as group:
         group.start_soon(
-            lambda: slow.build(REQUEST, on_event=lambda event: asked.set() if isinstance(event, CompilerSaid) else None)
+            lambda: slow.build(REQUEST, on_event=lambda event: asked.set() if isinstance(event, CompilerLine) else None)
         )
         with anyio.fail_after(PATIENCE_S):
             await asked.wait()

@@ -13,7 +13,7 @@ import pytest
 from anyio.abc import TaskGroup
 
 from ckwatch.compile.background_pch import BackgroundPch
-from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid, OnBuildEvent, ignore
+from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerLine, OnBuildEvent, ignore
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
 from ckwatch.compile.kept_clang import CLANGS_KEPT, FREE_BYTES, TEXTS_KEPT, KeptClang, KeptClangs
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
@@ -157,11 +157,11 @@ async def test_a_plain_pass_repeats_what_a_fork_says(kept: Kept, what: str) -> N
         assert not clang.has_ended
 
 
-async def test_the_first_error_of_a_fork_is_told_before_that_of_the_pass(kept: Kept) -> None:
+async def test_the_first_error_of_a_fork_is_reported_before_that_of_the_pass(kept: Kept) -> None:
     said: list[tuple[PassSide | None, str]] = []
 
     def hear(event: BuildEvent) -> None:
-        if isinstance(event, CompilerSaid):
+        if isinstance(event, CompilerLine):
             said.append((event.side, event.line))
 
     async with kept.one():

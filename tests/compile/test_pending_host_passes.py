@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid, ProcessorUsed
+from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerLine, ProcessorUsed
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.pending_host_passes import LIMIT
@@ -55,7 +55,7 @@ async def test_the_build_goes_on_from_the_check(builder: Builder, hip: FakeHip, 
     checked = await builder.check(request(), said.append)
     assert checked is not None
     assert (checked.ok, checked.transient, checked.log) == (True, False, "kernel.hip:1:1: warning: w\n")
-    expected = CompilerSaid(PassSide.HOST, "kernel.hip:1:1: warning: w")
+    expected = CompilerLine(PassSide.HOST, "kernel.hip:1:1: warning: w")
     assert [event for event in said if not isinstance(event, ProcessorUsed)] == [expected]
     built = await builder.build(request())
     assert (built.ok, built.log, len(hip.runs_of(Step.HOST))) == (True, checked.log, 1)

@@ -10,7 +10,7 @@ import anyio.to_thread
 import pytest
 
 from ckwatch.checks.clang_output import parse_clang_log
-from ckwatch.compile.build_events import BuildOptions, CompilerSaid
+from ckwatch.compile.build_events import BuildOptions, CompilerLine
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.dependencies import parse_dependency_file
 from ckwatch.compile.elf import EM_AMDGPU, ElfHeader
@@ -167,7 +167,7 @@ async def test_failure_is_kept(toolchain: Toolchain, store: ArtifactStore, reque
     lines: list[str] = []
     request = replace(request_for_hip, source=KERNEL.replace("push_back(n)", "push_back(undeclared)"))
     first = await Builder(toolchain, store).build(
-        request, on_event=lambda event: lines.append(event.line) if isinstance(event, CompilerSaid) else None
+        request, on_event=lambda event: lines.append(event.line) if isinstance(event, CompilerLine) else None
     )
     assert (first.ok, first.fault) == (False, None)
     assert lines[0].startswith("kernel.hip:11:")

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid
+from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerLine
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.kept_clang import FREE_BYTES, PLUGIN_FLAGS, PLUGIN_SOURCE, PLUGINS, KeptClang, KeptClangs
@@ -267,7 +267,7 @@ async def test_a_mistake_is_told_once(
     said: dict[PassSide | None, list[str]] = {}
 
     def on_event(event: BuildEvent) -> None:
-        if isinstance(event, CompilerSaid):
+        if isinstance(event, CompilerLine):
             said.setdefault(event.side, []).append(f"{event.line}\n")
 
     expected = [(source[: source.index(WRONG)].count("\n"), "clang/undeclared-identifier")]

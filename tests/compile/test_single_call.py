@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid
+from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerLine
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.flags import CU_FLAGS
 from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def said(lines: list[str], event: BuildEvent) -> None:
-    if isinstance(event, CompilerSaid):
+    if isinstance(event, CompilerLine):
         lines.append(event.line)
 
 
@@ -376,7 +376,7 @@ async def test_real_nvcc_on_a_mistake(real_nvcc: NvccToolchain, store: ArtifactS
     lines: list[str] = []
     built = await Builder(real_nvcc, store).build(
         replace(CU, source=KERNEL.replace("p[threadIdx.x]", "q[0]")),
-        on_event=lambda event: lines.append(event.line) if isinstance(event, CompilerSaid) else None,
+        on_event=lambda event: lines.append(event.line) if isinstance(event, CompilerLine) else None,
     )
     assert not built.ok
     assert built.fault is None

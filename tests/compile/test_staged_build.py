@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid, OnBuildEvent, OnePassLeft, ignore
+from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerLine, OnBuildEvent, OnePassLeft, ignore
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus
 from ckwatch.compile.staged_build import HEADERS_WORTH, StagedCompiler
@@ -145,7 +145,7 @@ async def test_one_call_of_hipcc_where_its_commands_are_others(
     told: list[BuildEvent] = []
     outcome = await compiled(ladder, store, on_event=told.append, waiting=99)
     assert (outcome.status, hip.steps) == (CompileStatus.OK, [Step.ASK, Step.WHOLE, Step.LINK])
-    assert told == [OnePassLeft(), CompilerSaid(None, "kernel.hip:1:2: warning: by both")]
+    assert told == [OnePassLeft(), CompilerLine(None, "kernel.hip:1:2: warning: by both")]
     assert ladder.no_plan is not None
     assert reason in ladder.no_plan
     assert await ladder.check(request(), store.work_folder(), ignore) is None
@@ -234,7 +234,7 @@ async def test_errors_of_each_pass(
     outcome = await compiled(ladder, store, side_by_side=side_by_side, on_event=told.append)
     assert outcome.status is CompileStatus.FAILED
     assert outcome.log == "".join(f"kernel.hip:1:1: error: {side}\n" for side in wrong)
-    said = [(event.side, event.line) for event in told if isinstance(event, CompilerSaid)]
+    said = [(event.side, event.line) for event in told if isinstance(event, CompilerLine)]
     assert sorted(said) == sorted((side, f"kernel.hip:1:1: error: {side}") for side in wrong)
     assert len(hip.steps) == 3
 

@@ -75,7 +75,7 @@ async def test_lines_that_come_together_are_reported_together(reports: Reports) 
     assert reports.logs == ["error: one\nerror: two\nnote: of two\n"]
 
 
-async def test_what_was_said_early_goes_when_the_pass_says_it(reports: Reports) -> None:
+async def test_early_messages_go_when_the_pass_reports_them(reports: Reports) -> None:
     async with reports.live.reporting():
         for side in PassSide:
             reports.live.add_line(side, f"error: {side}", early=True)

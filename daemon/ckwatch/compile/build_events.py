@@ -52,9 +52,9 @@ class CompilersEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class CompilerSaid:
-    """A line that a compiler has written; `side` is None where the passes are not apart. What is `early` the pass will
-    say again, and perhaps more of it."""
+class CompilerLine:
+    """A line that a compiler has written; `side` is None where the passes are not apart. The pass repeats a line
+    that is `early`, perhaps with more in it."""
 
     side: PassSide | None
     line: str
@@ -83,7 +83,7 @@ class BuildStored:
     outcome: BuildOutcome
 
 
-BuildEvent = CompilerStarting | OnePassLeft | CompilersEnded | CompilerSaid | ProcessorUsed | BuildWaits | BuildStored
+BuildEvent = CompilerStarting | OnePassLeft | CompilersEnded | CompilerLine | ProcessorUsed | BuildWaits | BuildStored
 OnBuildEvent = Callable[[BuildEvent], None]
 
 

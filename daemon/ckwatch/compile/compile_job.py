@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ckwatch.checks.clang_output import ClangMessage, MessageKind, parse_clang_log, transient_kind
-from ckwatch.compile.build_events import CompilerSaid, OnBuildEvent, ProcessorUsed, ignore
+from ckwatch.compile.build_events import CompilerLine, OnBuildEvent, ProcessorUsed, ignore
 from ckwatch.compile.dependencies import missing_headers
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
@@ -66,7 +66,7 @@ class CompileJob:
     def hand_on(self, line: str, *, early: bool = False) -> None:
         """Report a line that a compiler has written."""
         if not line.startswith(_ECHOED_COMMAND):
-            self.on_event(CompilerSaid(self.side, self.own_names(line), early))
+            self.on_event(CompilerLine(self.side, self.own_names(line), early))
 
     async def run(self, arguments: list[str], stage: str = "") -> ProcessResult:
         """Run a compiler in the folder; what it prints goes to the log. `stage` is what it does, if its name does not

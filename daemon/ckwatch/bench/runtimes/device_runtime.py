@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -42,11 +43,9 @@ class BenchmarkError(Exception):  # becomes a `Failure`
 
 def version_of(package: str) -> str:
     """The version of an installed package."""
-    from importlib import metadata  # loads the parts of mail
-
     try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
         return "of an unknown version"
 
 

@@ -98,7 +98,7 @@ class CompileHandler:
                 unit.request,
                 lambda event: (
                     lines.add_line(event.side, event.line, early=event.early)
-                    if isinstance(event, build_events.CompilerSaid)
+                    if isinstance(event, build_events.CompilerLine)
                     else None
                 ),
             )
@@ -166,7 +166,7 @@ class _Progress:
 
     def tell(self, event: build_events.BuildEvent) -> None:
         match event:
-            case build_events.CompilerSaid(side, line, early):
+            case build_events.CompilerLine(side, line, early):
                 self.lines.add_line(side, line, early=early)
             case build_events.ProcessorUsed(stage, seconds):
                 self._used(stage, seconds)
