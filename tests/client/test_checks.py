@@ -12,6 +12,9 @@ import pytest
 
 from benches.daemon_bench import KERNEL, SECONDS, TEMPLATE, Bench
 from ckwatch.client import Client, connect
+from ckwatch.core.effects import Record
+from ckwatch.core.events import RecordFinished
+from ckwatch.engine.handlers import history_recorder
 from ckwatch.model.errors import UnknownUnitError
 from engine.timed_workspace import Timed
 
@@ -115,6 +118,23 @@ async def test_a_check_is_about_what_shows_without_a_compiler(bench: Bench) -> N
         bench.write("templates/k.hip.j2", "{{ Nope }}")
         checked = await client.check("k/one")
         assert (checked.ok, len(checked.failed), checked.units[0].errors) == (False, 1, 1)
+
+
+async def test_a_run_counts_before_it_is_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with client_of(bench) as client:
+        monkeypatch.setattr(history_recorder.HistoryRecorder, "record", never)
+        await client.build("k/one")
+        unwritten = await client.runs("k/one")
+        assert [run.outcome for run in unwritten] == ["built"]
+        monkeypatch.undo()
+    async with client_of(bench) as client:
+        assert await client.runs("k/one") == unwritten
+
+
+async def never(recorder: history_recorder.HistoryRecorder, effect: Record) -> RecordFinished:
+    """Stand in for a history whose turn to be written has not come."""
+    await anyio.sleep_forever()
+    raise AssertionError
 
 
 async def test_an_arch_may_be_left_out_where_there_is_one(bench: Bench) -> None:

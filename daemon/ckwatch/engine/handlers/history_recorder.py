@@ -130,8 +130,19 @@ class HistoryRecorder:
         return self.problem
 
     async def runs(self, unit: str, limit: int) -> list[UnitRecord]:
-        """The unit's past compiles, newest first. Raises HistoryError."""
-        return await to_thread.run_sync(self._history.runs, unit, limit) if self._opened else []
+        """The unit's compiles, newest first, with one that is not written yet. Raises HistoryError."""
+        latest = self._unwritten_run(unit)
+        written = await to_thread.run_sync(self._history.runs, unit, limit) if self._opened else []
+        if latest is None or (written and _mark_of(written[0]) == _mark_of(latest)):
+            return written
+        return [latest, *written][:limit]
+
+    def _unwritten_run(self, name: str) -> UnitRecord | None:
+        unit = self._state.main.units.get(name)
+        record = None if unit is None else _record_of(unit)
+        if record is None or (name not in self._unwritten and _is_known(self._known.get(name), record)):
+            return None
+        return record
 
     async def note_start(self, pid: int, version: str) -> None:
         """Record that a daemon started."""

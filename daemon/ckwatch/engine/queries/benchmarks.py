@@ -218,7 +218,8 @@ class BenchmarkQueries:
 
     async def timings(self, unit: str, shape: str | None, limit: int) -> list[Timing]:
         """Past timings, newest first; those of a removed unit too. Raises UnknownUnitError, HistoryError."""
-        timings, unit = self._timings(), self._lookup.id_of(MAIN, unit)
+        unit = await self._lookup.id_of(MAIN, unit)
+        timings = self._timings()
         shape = None if shape is None else await self._name_of(unit, shape)
         records = await to_thread.run_sync(timings.of_unit, unit, shape, limit)
         if not records and unit not in self._state.main.members:

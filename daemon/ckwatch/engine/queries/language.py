@@ -98,8 +98,7 @@ class LanguageQueries:
     ) -> list[ParameterValue]:
         """A parameter's values as the instance rules judge them: accepted ones first, then the nearest. Raises
         UnknownUnitError."""
-        await self._lookup.loaded()
-        name = self._lookup.id_of(scope, unit)
+        name = await self._lookup.id_of(scope, unit)
         state = self._loop.state.seen(scope, name) or self._loop.state.seen(MAIN, name)
         if state is None:
             raise UnknownUnitError(f"no unit is called '{unit}'")

@@ -93,7 +93,7 @@ class ProfileQueries:
         if is_earlier:
             changes = await self._changes(state, result, trial, kernels, earlier, keep=lines and not launched.failure)
         else:
-            before = await self.profile(scope, self._lookup.id_of(scope, against or ""), shape, lines=lines)
+            before = await self.profile(scope, await self._lookup.id_of(scope, against or ""), shape, lines=lines)
             against = before.unit
             changes = await to_thread.run_sync(changes_of, before.kernels, kernels)
         return UnitProfile(

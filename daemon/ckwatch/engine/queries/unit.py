@@ -132,7 +132,7 @@ class UnitQueries:
 
     async def runs(self, unit: str, limit: int) -> list[Run]:
         """Past compiles, newest first; those of a removed unit too. Raises HistoryError."""
-        unit = self._lookup.id_of(MAIN, unit)
+        unit = await self._lookup.id_of(MAIN, unit)
         records = await self._history.runs(unit, limit)
         if not records:
             await self._lookup.one(MAIN, unit)

@@ -30,15 +30,15 @@ class UnitLookup:
 
     async def one(self, scope: str, unit: str) -> UnitState:
         """The unit with this id (`id_of`), after the load. Raises UnknownUnitError."""
-        await self.loaded()
-        found = self._loop.state.seen(scope, self.id_of(scope, unit))
+        found = self._loop.state.seen(scope, await self.id_of(scope, unit))
         if found is None:
             raise await self.unknown(scope, unit)
         return found
 
-    def id_of(self, scope: str, name: str) -> str:
-        """The id of the unit called `KERNEL/INSTANCE@ARCH`, or `KERNEL/INSTANCE` for one arch; else the name as it is.
-        Raises UnknownUnitError where the instance has several archs."""
+    async def id_of(self, scope: str, name: str) -> str:
+        """The id of the unit called `KERNEL/INSTANCE@ARCH`, or `KERNEL/INSTANCE` for one arch; else the name as it is,
+        after the load. Raises UnknownUnitError where the instance has several archs."""
+        await self.loaded()
         members = self._loop.state.members(scope)
         if name in members:
             return name
