@@ -9,6 +9,7 @@ import pytest
 from ckwatch.compile.dependencies import (
     format_dependency_file,
     missing_headers,
+    opens_again,
     parse_dependency_file,
     parse_header_list,
     read_headers,
@@ -41,6 +42,22 @@ def test_written_as_read() -> None:
 
 def test_header_list() -> None:
     assert parse_header_list("/a b.h\n/c.h\n/a b.h\n") == ["/a b.h", "/c.h"]
+
+
+@pytest.mark.parametrize(
+    ("text", "opened", "again"),
+    [
+        ('#include "a.h"\n', ["/x/a.h", "/y/b.h", "/y/b.h"], False),
+        ('#include "a.h"\n', ["/x/a.h", "/x/a.h"], True),
+        ('#include "a.h"\n', ["/x/ba.h", "/x/ba.h"], False),
+        ('  #  include "b/a.h"\n', ["b/a.h", "b/a.h"], True),
+        ("#include <cassert>\n", ["/usr/c++/cassert", "/usr/assert.h"] * 2, False),
+        ("#include <a.h>\n", ["/own/a.h", "/own/a.h"], True),
+        ("#include <a.h>\n", ["/owner/a.h", "/owner/a.h"], False),
+    ],
+)
+def test_headers_without_a_guard(text: str, opened: list[str], again: bool) -> None:
+    assert opens_again(text, "".join(f"{path}\n" for path in opened), [Path("/own")]) == again
 
 
 def test_missing() -> None:

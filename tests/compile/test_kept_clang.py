@@ -248,13 +248,17 @@ async def test_other_flags_do_without_it(kept: Kept) -> None:
         assert await kept.found(request(WARM), "-g") is None
 
 
-@pytest.mark.parametrize("what", ["mistaken", "talkative", "no headers", "no plugin", "no memory"])
+@pytest.mark.parametrize("what", ["mistaken", "talkative", "no guard", "no headers", "no plugin", "no memory"])
 async def test_none_is_kept(kept: Kept, what: str) -> None:
     kept.has_headers = what != "no headers"
     kept.free_bytes -= what == "no memory"
+    if what == "no guard":
+        listing = 'echo "$0.h" > headers.txt'
+        assert listing in kept.program.read_text()
+        kept.program.write_text(kept.program.read_text().replace(listing, f"{listing}; {listing.replace('>', '>>')}"))
     if what == "no plugin":
         kept.hip.answer(Step.LINK, "error: no member named 'getSema'\n", 1)
-    asked = request(WARM.replace("1", f"1 /* {what} */"))
+    asked = request(WARM.replace("1", f"1 /* {what} */").replace("<a.h>", f'"{kept.header.name}"'))
     async with anyio.create_task_group() as tasks:
         for _ in range(2):
             assert not await kept.keep(asked, tasks)

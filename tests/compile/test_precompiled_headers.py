@@ -43,6 +43,10 @@ from fakes.patience import PATIENCE_S
 from helpers.each_row import each_row
 
 A, B = "#include <a>\n", '#include "b.h"\n'
+PUSH, POP = "#pragma clang diagnostic push\n", "#pragma clang diagnostic pop\n"
+IGNORED = '#pragma clang diagnostic ignored "-Wall"\n'
+PACKED = "#pragma pack(push, 1)\n"
+GUARD = "#ifndef C\n#define C 1\n"
 
 
 @each_row(
@@ -76,6 +80,28 @@ A, B = "#include <a>\n", '#include "b.h"\n'
         (f"// a \\\nint x;\n{A}int y;\n", f"// a \\\nint x;\n{A}"),
         (f"{A.strip()}\r\n{B.strip()}\r\nint x;\r\n", f"{A.strip()}\r\n{B.strip()}\r\n"),
         ('extern "C" {\n#include <a>\n}\n', ""),
+        (f"{PUSH}{IGNORED}{A}{POP}int x;\n", f"{PUSH}{IGNORED}{A}{POP}"),
+        (f"{A}{PUSH}{IGNORED}{B}int x;\n{POP}", A),
+        (f"{IGNORED}{A}int x;\n", f"{IGNORED}{A}"),
+        (f"{PACKED}{A}#pragma pack(pop)\n{B}", f"{PACKED}{A}#pragma pack(pop)\n{B}"),
+        (f"{A}{PACKED}{B}", A),
+        (f"{A}#pragma pack(pop)\n{B}", A),
+        (f"{A}#pragma clang force_cuda_host_device begin\n{B}int x;\n", A),
+        (
+            f'#pragma push_macro("X")\n{A}#pragma pop_macro("X")\n',
+            f'#pragma push_macro("X")\n{A}#pragma pop_macro("X")\n',
+        ),
+        (f"{GUARD}#endif\n{A}", f"{GUARD}#endif\n{A}"),
+        (f"#if !defined(C)\n#define C\n#endif\n{A}", f"#if !defined(C)\n#define C\n#endif\n{A}"),
+        (f"{GUARD}#endif\n#if C == 1\n{A}#else\n{B}#endif\n", f"{GUARD}#endif\n#if C == 1\n{A}#else\n{B}#endif\n"),
+        (f"{B}{GUARD}#else\n#define D\n#endif\n{A}", B),
+        (f"{A}#if C\n{B}#endif\n#define C 1\n{B}", A),
+        (f"{A}#if X || \\\n  C\n{B}#endif\n#undef C\n{B}", A),
+        (f"{A}#if X\n#define Y 1\n#elif C\n#define C\n#endif\n{B}", A),
+        (
+            f"#if X\n#define Y 1\n#else\n#define Y 2\n#endif\n{A}",
+            f"#if X\n#define Y 1\n#else\n#define Y 2\n#endif\n{A}",
+        ),
         (f"{A}template <class T>\n{B}", A),
     ],
 )

@@ -217,9 +217,10 @@ async def test_the_same_whichever_way(
     ("header", "changes"),
     [
         (OWN.replace("#pragma once\n", ""), {}),
+        (f"#ifndef OWN\n#define OWN\n{OWN}#else\n#define TWICE\n#endif\n".replace("#pragma once\n", ""), {}),
         (OWN + "inline int own_unused() { int nobody = 1; return 2; }\n", {"flags": ("-Wall",)}),
     ],
-    ids=["no guard", "warning"],
+    ids=["no guard", "more when it is read again", "warning"],
 )
 async def test_headers_that_cannot_be_precompiled(
     ladder: StagedCompiler,

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 
 _RULE = re.compile(r"(?:[^\\:]|\\.|:(?![\s\\]))*:(?=[\s\\]|$)", re.DOTALL)
 _ITEM = re.compile(r"(?:\\[ #\\]|\$\$|\\(?![\r\n])|[^\s\\$]|\$)+")
+_INCLUDED = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)', re.MULTILINE)
 _MISSING = re.compile(r"^(?:(?P<folder>/[^\n:]*)/)?[^\n]*fatal error: '(?P<name>[^'\n]+)' file not found", re.MULTILINE)
 
 
@@ -40,6 +42,18 @@ def format_dependency_file(target: str, headers: tuple[str, ...]) -> str:
 def parse_header_list(text: str) -> list[str]:
     """The paths in a `CC_PRINT_HEADERS_FILE`, one a line, without repeats."""
     return list(dict.fromkeys(line for line in text.split("\n") if line))
+
+
+def opens_again(text: str, header_list: str, own: Sequence[Path]) -> bool:
+    """Return True if a header that `text` includes in quotes, or from its `own` folders, was opened more than once: it
+    has no guard, and may mean something else when it is read once more."""
+    times = Counter(header_list.split("\n"))
+    folders = tuple(f"{folder}/" for folder in own)
+    for quoted, name in set(_INCLUDED.findall(text)):
+        opened = [path for path, count in times.items() if count > 1 and f"/{path}".endswith(f"/{name}")]
+        if any(quoted == '"' or path.startswith(folders) for path in opened):
+            return True
+    return False
 
 
 def missing_headers(log: str) -> list[str]:

@@ -28,7 +28,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from ckwatch.compile.dependencies import outside, parse_header_list
+from ckwatch.compile.dependencies import opens_again, outside, parse_header_list
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
 from ckwatch.compile.store.artifacts import ArtifactStore
@@ -373,8 +373,11 @@ class KeptClangs:
         observer = HeaderObserver(self._store.contents, self._roots)
 
         def observe() -> HeaderSet | None:
-            listed = parse_header_list(os.fsdecode(read_file(kept.folder / _LIST, SIDE_FILE_LIMIT_BYTES)))
-            kept.headers = tuple(sorted(outside(listed, kept.folder)))
+            listed = os.fsdecode(read_file(kept.folder / _LIST, SIDE_FILE_LIMIT_BYTES))
+            if not kept.texts and opens_again(text.text, listed, request.include_folders):
+                self._failed.add(text.key)
+                return None
+            kept.headers = tuple(sorted(outside(parse_header_list(listed), kept.folder)))
             return observer.observe(kept.headers, (), folders, kept.begun_ns)
 
         try:

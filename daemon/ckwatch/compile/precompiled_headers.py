@@ -40,7 +40,7 @@ from anyio.abc import TaskGroup
 
 from ckwatch.checks.clang_output import parse_clang_log
 from ckwatch.compile.compile_job import source_id
-from ckwatch.compile.dependencies import parse_header_list
+from ckwatch.compile.dependencies import opens_again, parse_header_list
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
 from ckwatch.compile.kept_clang import PCH_FLAGS, SOURCE_NAME, KeptClang, KeptClangs
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
@@ -64,30 +64,71 @@ _FAMILY = re.compile(rf"//\s*{WARM_UP}:[ \t]*(.*)")
 _DIRECTIVE = re.compile(r"\s*#\s*(\w*)")
 _INCLUDED = re.compile(r'^\s*#\s*include\s*(?:["<](?P<name>[^">]+))?', re.MULTILINE)
 _OPENING = frozenset({"if", "ifdef", "ifndef"})
+_BRANCHES = frozenset({"else", "elif", "elifdef", "elifndef"})
+_PUSHES = frozenset({"push", "push_macro", "begin"})
+_POPS = frozenset({"pop", "pop_macro", "end"})
+_NAME = re.compile(r"\b[A-Za-z_]\w*")
+_ABSENT = re.compile(r"\s*#\s*(?:ifndef|if\s*!\s*defined)[\s(]+(\w+)[\s)]*")
 _COMMENTS = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 
 
 def include_prefix(source: str) -> str:
     """The leading lines of `source` up to its last include before any code, empty when there is none.
 
-    They are blank lines, comments and directives, every condition closed.
+    They are blank lines, comments and directives that mean the same when they are read once more: every condition and
+    all that pragmas push is closed, and no condition asks for a macro that is defined below it.
     """
     lines = source.splitlines(keepends=True)
-    plain = _COMMENTS.sub(lambda comment: re.sub(r"\S", " ", comment[0]), source).splitlines()
+    codes = _COMMENTS.sub(lambda comment: re.sub(r"\S", " ", comment[0]), source).splitlines()
     end = depth = 0
     included = continued = False
-    for number, (line, code) in enumerate(zip(lines, plain, strict=True), 1):
-        if not continued:
-            directive = _DIRECTIVE.match(code)
-            if code.strip() and directive is None:
-                break
-            word = "" if directive is None else directive[1]
-            depth += (word in _OPENING) - (word == "endif")
-            included = included or word == "include"
-            if included and depth == 0 and word in ("include", "endif"):
-                end = number
+    for number, line in enumerate(lines, 1):
+        if continued:
+            before, codes[number - 2] = codes[number - 2].rstrip(), ""
+            codes[number - 1] = f"{before[:-1]} {codes[number - 1]}" if before.endswith("\\") else before  # a comment
         continued = line.rstrip("\r\n").endswith("\\")
-    return "".join(lines[:end])
+        code = codes[number - 1]
+        directive = _DIRECTIVE.match(code)
+        if continued or not code.strip():
+            continue
+        word = "" if directive is None else directive[1]
+        names = _NAME.findall(code) if word == "pragma" else ()
+        depth += (word in _OPENING) - (word == "endif") + sum((name in _PUSHES) - (name in _POPS) for name in names)
+        if directive is None or depth < 0:
+            break
+        included = included or word == "include"
+        if included and depth == 0 and (word in ("include", "endif") or not _POPS.isdisjoint(names)):
+            end = number
+    decided = _decided_below(codes[:end])
+    return "".join(lines[:end]) if decided is None else include_prefix("".join(lines[:decided]))
+
+
+def _decided_below(codes: Sequence[str]) -> int | None:
+    """The index of the first condition that would choose other lines once those below it have been read, if any."""
+    conditions: list[tuple[int, str]] = []
+    """Of those that are open: its index, and the macro whose absence is all that it asks for."""
+    asked: dict[str, int] = {}
+    defined: dict[str, int] = {}
+    for index, code in enumerate(codes):
+        directive = _DIRECTIVE.match(code)
+        word = "" if directive is None else directive[1]
+        names = _NAME.findall(code)[1:]
+        if word in _OPENING:
+            absent = _ABSENT.fullmatch(code)
+            conditions.append((index, "" if absent is None else absent[1]))
+            asked = {**dict.fromkeys(names if absent is None else (), index), **asked}
+        elif word in _BRANCHES and conditions:
+            opened, name = conditions[-1]
+            if defined.get(name, -1) > opened:
+                return opened
+            asked = {**dict.fromkeys((*names, name), opened), **asked}
+        elif word == "endif" and conditions:
+            conditions.pop()
+        elif word in ("define", "undef") and names:
+            if names[0] in asked:
+                return asked[names[0]]
+            defined[names[0]] = index
+    return None
 
 
 def warm_text(prefix: str, source: str, symbol: str) -> str:
@@ -137,6 +178,9 @@ COUNT_LIMIT = 24
 _IN_USE_S = 600.0
 """A header that was used so recently may be in use: a compile takes less."""
 
+_RULES = 2
+"""Changes with what a header may be made of; 2: nothing that has no guard."""
+
 HEADER_NAME = "header.pch"
 META_NAME = "meta.json"
 REFUSED_NAME = "refused.json"
@@ -154,7 +198,7 @@ class HeaderSpec:
     @property
     def key(self) -> str:
         """Its name."""
-        parts = [self.side.value, self.text, list(self.command), self.identity]
+        parts = [_RULES, self.side.value, self.text, list(self.command), self.identity]
         return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
@@ -494,7 +538,11 @@ class HeaderWarmup:
             await remove_work_folder(work)
 
     def _publish(self, wanted: HeaderSpec, request: CompileRequest, made: Path, listed: Path, begun_ns: int) -> bool:
-        names = parse_header_list(os.fsdecode(read_file(listed, SIDE_FILE_LIMIT_BYTES)))
+        text = os.fsdecode(read_file(listed, SIDE_FILE_LIMIT_BYTES))
+        if opens_again(wanted.text, text, request.include_folders):
+            self.headers.failed(wanted)
+            return False
+        names = parse_header_list(text)
         folders = (*request.include_folders, *self._toolchain.include_folders)
         try:
             return self.headers.publish(wanted, made, names, folders, begun_ns)
