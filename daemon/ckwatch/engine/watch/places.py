@@ -22,7 +22,8 @@ from typing import TypeAlias
 from ckwatch.engine.watch.batch import is_temporary
 from ckwatch.engine.watch.notify_process import GONE
 from ckwatch.model.lazy_dataclass import dataclass
-from ckwatch.system.user_files import file_status, is_file, is_folder, is_there, real_path
+from ckwatch.system.user_files import file_status, file_statuses, is_file, is_folder, is_there, real_path
+from ckwatch.workspace.files import SETTLED_NS, stamp_of
 from ckwatch.workspace.kernel_globs import FOLDERS_LIMIT, VIRTUAL_ENVIRONMENT, is_skipped
 
 LINKS_LIMIT = 40
@@ -75,7 +76,8 @@ class PathResolution:
 
 
 def resolve(path: str, known: dict[str, str | None] | None = None) -> PathResolution:
-    """Follow an absolute path. `known` remembers folders (None) and links (their text) between calls."""
+    """Follow an absolute path. `known` remembers folders (None), links (their text) and what is missing ("") between
+    calls."""
     known = {} if known is None else known
     turns: list[tuple[str, str]] = []
     rest = path.split("/")[::-1]
@@ -96,11 +98,13 @@ def resolve(path: str, known: dict[str, str | None] | None = None) -> PathResolu
                 mode = os.lstat(place).st_mode
                 target = os.readlink(place) if stat.S_ISLNK(mode) else None  # noqa: PTH115
             except OSError:
-                return PathResolution((*turns, (real, name)), exists=False)
+                target = known[place] = ""
             if target is None and not stat.S_ISDIR(mode):
                 exists = not any(part not in ("", ".") for part in rest)
                 return PathResolution((*turns, (real, name)), exists=exists)
             known[place] = target
+        if target == "":
+            return PathResolution((*turns, (real, name)), exists=False)
         if target is None:
             if not rest:
                 turns.append((real, name))
@@ -234,8 +238,9 @@ class WatchedPlaces:
         self.request = request
         self.one_by_one = one_by_one
         self.trees = _Trees()
+        self._began_ns = time.time_ns()
         if before is not None and before.request.folders == request.folders:
-            self.trees = before.trees
+            self.trees, self._began_ns = before.trees, before._began_ns
         else:
             for name in sorted(request.folders):
                 self.trees.add_root(name)
@@ -253,6 +258,8 @@ class WatchedPlaces:
         """Events below these are reported: the library follows links."""
         self.needed = {True: self._identities(self._needed_trees()), False: self._identities(self._needed_singles())}
         """The folders from which events are needed: of everything in them (True), of what lies directly in them."""
+        self._ended_ns = time.time_ns()
+        self._entries = self._entries_now()
 
     def _resolve(self, files: AbstractSet[str], anchors: AbstractSet[str]) -> None:
         known: dict[str, str | None] = {}
@@ -288,6 +295,22 @@ class WatchedPlaces:
 
     def _identities(self, folders: AbstractSet[str]) -> Identities:
         return {folder: found for folder in folders if (found := identity(folder)) is not None}
+
+    def _entries_now(self) -> int | None:
+        """A hash of the stamps of all folders that the survey went through, in which every other entry shows; None
+        where an entry that was changed during the survey might not."""
+        entries = 0
+        for status in file_statuses((*self.trees.roots, *self.trees.folders, *self.files)):
+            stamp = None if status is None else stamp_of(status)
+            times = () if stamp is None else stamp[3:]
+            if any(self._began_ns - SETTLED_NS <= at_ns <= self._ended_ns + SETTLED_NS for at_ns in times):
+                return None
+            entries = hash((entries, stamp))
+        return entries
+
+    def may_differ(self) -> bool:
+        """Return True unless another survey would find the same."""
+        return self._entries is None or self._entries_now() != self._entries
 
     def is_outdated(self) -> bool:
         """Return True if a watched folder was replaced or removed."""
