@@ -56,6 +56,11 @@ def join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder != "/" else f"/{name}"
 
 
+def folder_of(place: str) -> str:
+    """The folder in which a path, absolute and normal, lies."""
+    return place.rpartition("/")[0] or "/"
+
+
 def is_below(path: str, places: AbstractSet[str]) -> bool:
     """Return True if the path is one of the places or lies below one. Absolute and normal paths."""
     while path not in places:
@@ -244,12 +249,14 @@ class WatchedPlaces:
         else:
             for name in sorted(request.folders):
                 self.trees.add_root(name)
-        self.files: dict[str, dict[str, set[str]]] = {}
+        self.files: dict[str, dict[str, tuple[str, ...]]] = {}
         """Folders of turns → names in them → the followed files that are found there."""
         self.movable: set[str] = set()
         """Places where a new entry could make a name lead elsewhere: links, missing pieces, watched folders."""
-        self.found: dict[str, tuple[str, str, Identity | None] | None] = {}
-        """Of each followed file the real folder, the name in it, and which folder that is; None for no file."""
+        self.found: dict[str, str | None] = {}
+        """Where each followed file is, links followed; None for no file."""
+        self.holders: dict[str, Identity | None] = {}
+        """The folders that hold them."""
         anchors = self.trees.roots.keys() | self.trees.links.keys()
         self._resolve(request.files, anchors)
         self.tops = {root[0] for root in self.trees.roots.values() if root is not None}
@@ -263,24 +270,24 @@ class WatchedPlaces:
 
     def _resolve(self, files: AbstractSet[str], anchors: AbstractSet[str]) -> None:
         known: dict[str, str | None] = {}
-        identities: dict[str, Identity | None] = {}
         for path in files | anchors:
             resolution = resolve(path, known)
             turns = resolution.turns
             if path in anchors and resolution.exists and is_folder(path):
                 turns = turns[:-1]  # the folder itself is covered anyway
             for folder, name in turns:
-                self.files.setdefault(folder, {}).setdefault(name, set())
+                self.files.setdefault(folder, {}).setdefault(name, ())
             fixed = resolution.exists and path not in anchors
             self.movable.update(join(*turn) for turn in (turns[:-1] if fixed else turns))
             if path in files:
                 self.found[path] = None
                 if resolution.exists and turns:
                     folder, name = turns[-1]
-                    self.files[folder][name].add(path)
-                    if folder not in identities:
-                        identities[folder] = identity(folder)
-                    self.found[path] = (folder, name, identities[folder])
+                    self.files[folder][name] += (path,)
+                    if folder not in self.holders:
+                        self.holders[folder] = identity(folder)
+                    place = join(folder, name)
+                    self.found[path] = path if place == path else place
 
     def _needed_trees(self) -> set[str]:
         if self.one_by_one:
@@ -334,12 +341,13 @@ class WatchedPlaces:
             top, turned = place in self.tops, place in self.files
             found.moved |= place in self.movable or turned or (gone and top)
             found.renew |= gone and (top or turned or self.one_by_one)
-            found.paths |= self.files.get(folder, {}).get(name, set())
+            found.paths.update(self.files.get(folder, {}).get(name, ()))
             if gone and top:
                 found.paths.update(self.trees.names[place])
                 found.lost = True
             if gone and turned:
-                found.paths.update(path for path, was in self.found.items() if was and is_below(was[0], {place}))
+                holders = {holder for holder in self.holders if is_below(holder, {place})}
+                found.paths.update(path for path, was in self.found.items() if was and folder_of(was) in holders)
             if folder not in aliases:
                 aliases[folder] = self.trees.aliases(folder)
             if aliases[folder]:
@@ -363,7 +371,10 @@ class WatchedPlaces:
 
     def compare(self, before: WatchedPlaces, found: LookedAt) -> None:
         """Add to `found` what leads elsewhere than before."""
-        found.paths.update(path for path, was in before.found.items() if self.found.get(path, was) != was)
+        other = {holder for holder, was in before.holders.items() if self.holders.get(holder, was) != was}
+        for path, was in before.found.items():
+            if path in self.found and (self.found[path] != was or (was and folder_of(was) in other)):
+                found.paths.add(path)
         if before.request.folders != self.request.folders:
             return
         for name, root in self.trees.roots.items():
