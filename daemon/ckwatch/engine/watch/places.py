@@ -23,7 +23,7 @@ from ckwatch.engine.watch.batch import is_temporary
 from ckwatch.engine.watch.notify_process import GONE
 from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.system.user_files import file_status, file_statuses, is_file, is_folder, is_there, real_path
-from ckwatch.workspace.files import SETTLED_NS, stamp_of
+from ckwatch.workspace.files import SETTLED_NS, Clock, stamp_of
 from ckwatch.workspace.kernel_globs import FOLDERS_LIMIT, VIRTUAL_ENVIRONMENT, is_skipped
 
 LINKS_LIMIT = 40
@@ -238,12 +238,19 @@ class WatchedPlaces:
     `one_by_one`: events are needed of folders one by one, as something in one of them may not be read.
     """
 
-    def __init__(self, request: WatchRequest, *, one_by_one: bool = False, before: WatchedPlaces | None = None) -> None:
+    def __init__(
+        self,
+        request: WatchRequest,
+        *,
+        one_by_one: bool = False,
+        before: WatchedPlaces | None = None,
+        clock: Clock = time.time_ns,
+    ) -> None:
         """Survey the disk. The trees are those of `before` if it is given and has them."""
         self.request = request
         self.one_by_one = one_by_one
         self.trees = _Trees()
-        self._began_ns = time.time_ns()
+        self._began_ns = clock()
         if before is not None and before.request.folders == request.folders:
             self.trees, self._began_ns = before.trees, before._began_ns
         else:
@@ -265,7 +272,7 @@ class WatchedPlaces:
         """Events below these are reported: the library follows links."""
         self.needed = {True: self._identities(self._needed_trees()), False: self._identities(self._needed_singles())}
         """The folders from which events are needed: of everything in them (True), of what lies directly in them."""
-        self._ended_ns = time.time_ns()
+        self._ended_ns = clock()
         self._entries = self._entries_now()
 
     def _resolve(self, files: AbstractSet[str], anchors: AbstractSet[str]) -> None:
