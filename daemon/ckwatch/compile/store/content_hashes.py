@@ -94,15 +94,19 @@ class ContentHashes:
         """The files of the last `digests`, where all of them are among those, and what came of it."""
         self._reader: sqlite3.Connection | None = None
 
-    def digest(self, path: str) -> str | None:
-        """The hash of the file at `path` as it is now, None if there is none that can be read."""
+    def digest(self, path: str, *, is_input: bool = True) -> str | None:
+        """The hash of the file at `path` as it is now, None if there is none that can be read.
+
+        Of an input it is remembered since when it is so.
+        """
         try:
             status = file_status(path)
         except (OSError, ValueError):
             return None
         stamp = _stamp(status)
         with self._lock:
-            self._see(path, stamp, status.st_ctime_ns)
+            if is_input:
+                self._see(path, stamp, status.st_ctime_ns)
             known = self._ask(path)
         if known is not None and known[0] == stamp:
             return known[1]
