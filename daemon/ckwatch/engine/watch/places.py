@@ -261,7 +261,7 @@ class WatchedPlaces:
         self.movable: set[str] = set()
         """Places where a new entry could make a name lead elsewhere: links, missing pieces, watched folders."""
         self.found: dict[str, str | None] = {}
-        """Where each followed file is, links followed; None for no file."""
+        """The place of each followed file, links followed; None for no file."""
         self.holders: dict[str, Identity | None] = {}
         """The folders that hold them."""
         anchors = self.trees.roots.keys() | self.trees.links.keys()
