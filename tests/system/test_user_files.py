@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.system import user_files
-from ckwatch.system.user_files import digest_file, file_status, is_there, read_file, read_with_status
+from ckwatch.system.user_files import digest_file, file_status, file_statuses, is_there, read_file, read_with_status
 
 LIMIT = 1024**2
 
@@ -75,3 +75,16 @@ def test_a_file_that_tells_no_size_is_read_up_to_the_limit() -> None:
         read_file("/proc/self/status", 10)
     with pytest.raises(OSError, match="larger than"):
         digest_file("/proc/self/status", 10)
+
+
+def test_statuses_of_many_files(tmp_path: Path) -> None:
+    """Of those in a folder that is missing or no folder, in one that has some, and of names that are none."""
+    (tmp_path / "a").write_text("1")
+    (tmp_path / "dangling").symlink_to("none")
+    there = [str(tmp_path / "a"), str(tmp_path)]
+    missing = [
+        f"{tmp_path}/{name}" for name in ("none/b", "none/c", "d", "e", "a/f", "a/g", "dangling/h", "dangling", "i\0")
+    ]
+    found = dict(zip([*missing, *there], file_statuses([*missing, *there]), strict=True))
+    assert {path for path, status in found.items() if status is not None} == set(there)
+    assert list(file_statuses(["none", "nothing/a"])) == [None, None]

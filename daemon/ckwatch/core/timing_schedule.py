@@ -9,6 +9,7 @@ and makes room for one that is wanted.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from ckwatch.core import events
@@ -17,7 +18,7 @@ from ckwatch.core.effects import Measure
 from ckwatch.core.notify import publish
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import Effects, Priority, State, begin, release, stop
-from ckwatch.core.unit_state import TimingRequest, UnitState
+from ckwatch.core.unit_state import NOTHING_TO_TIME, TimingRequest, UnitState
 from ckwatch.model.devices import devices_for, preferred
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Outcome, Shape
@@ -59,15 +60,16 @@ def _settled(state: State, out: Effects, unit: UnitState) -> None:
         return
     before = (set(unit.timing.requested), unit.timing.untimed_because)
     shapes = {shape.name for shape in unit.unit.kernel.shapes}
-    for shape in [shape for shape in unit.timing.requested if shape not in shapes and not is_written_as_sizes(shape)]:
-        del unit.timing.requested[shape]
+    if gone := {shape for shape in before[0] if shape not in shapes and not is_written_as_sizes(shape)}:
+        _drop(unit, gone)
     automatic = state.benchmarks.automatic and unit.key.scope == events.MAIN
     if automatic and (unit.input.last_edit or is_in_focus(state, unit)):
         unit.timing.untimed_because = ""
         for one in unit.unit.kernel.shapes:
             known = unit.timing.by_shape.get(one.name)
-            if known is None or known.artifact != result.artifact:
-                unit.timing.requested.setdefault(one.name, TimingRequest())
+            is_timed = known is not None and known.artifact == result.artifact
+            if not is_timed and one.name not in unit.timing.requested:
+                unit.timing.requested = {**unit.timing.requested, one.name: TimingRequest()}
     _queue(state, unit)
     if (set(unit.timing.requested), unit.timing.untimed_because) != before:
         publish(out, unit)
@@ -89,10 +91,16 @@ def _priority(state: State, unit: UnitState) -> Priority:
     return (rank, -unit.input.last_edit, state.next())
 
 
+def _drop(unit: UnitState, shapes: Collection[str]) -> None:
+    """Do not time these shapes."""
+    left = {name: request for name, request in unit.timing.requested.items() if name not in shapes}
+    unit.timing.requested = left or NOTHING_TO_TIME
+
+
 def _forget(state: State, out: Effects, unit: UnitState) -> None:
     """Time none of the unit's shapes."""
     if unit.timing.requested:
-        unit.timing.requested.clear()
+        unit.timing.requested = NOTHING_TO_TIME
         publish(out, unit)
     state.measure_queue.remove(unit.key)
     stop(state, out, unit.timing.work)
@@ -117,13 +125,14 @@ def measure_requested(state: State, out: Effects, event: events.MeasureRequested
             fresh = known is not None and result is not None and known.artifact == result.artifact and not known.raced
             asked_otherwise = event.device is not None or event.race is not None or event.flush_instructions
             if event.force or asked_otherwise or not fresh:
-                unit.timing.requested[shape] = TimingRequest(
+                request = TimingRequest(
                     requested=True,
                     force=event.force,
                     device=event.device,
                     race=event.race,
                     flush_instructions=event.flush_instructions,
                 )
+                unit.timing.requested = {**unit.timing.requested, shape: request}
         publish(out, unit)
         state.newly_settled.append(unit.key)
 
@@ -146,8 +155,7 @@ def measure_dropped(state: State, out: Effects, event: events.WorkDropped) -> No
             for shape, timing_request in unit.timing.requested.items()
             if timing_request.requested or event.everything
         ]
-        for shape in dropped:
-            del unit.timing.requested[shape]
+        _drop(unit, dropped)
         if running in dropped:
             stop(state, out, unit.timing.work)
         _queue(state, unit)
@@ -289,12 +297,12 @@ def measure_finished(state: State, out: Effects, event: events.MeasureFinished) 
     if unit is None:
         return
     if timing is None and ran and not _try_elsewhere(state, unit, event.failed_device):
-        unit.timing.requested.clear()
+        unit.timing.requested = NOTHING_TO_TIME
         unit.timing.untimed_because = event.problem
         unit.timing.mistakes = () if event.mistake is None else (event.mistake,)
     elif timing is not None and unit.compile.result is not None and unit.compile.result.artifact == timing.artifact:
         unit.timing.by_shape = {**unit.timing.by_shape, timing.shape: timing}
-        unit.timing.requested.pop(timing.shape, None)
+        _drop(unit, (timing.shape,))
         unit.timing.mistakes = ()
     _queue(state, unit)
     publish(out, unit)
@@ -308,7 +316,7 @@ def _try_elsewhere(state: State, unit: UnitState, failed: str) -> bool:
     state.doubtful_devices.add(failed)
     if request.failed_on or not _fitting(state, unit, request).keys() - {failed}:
         return False
-    unit.timing.requested[shape] = replace(request, failed_on=failed)
+    unit.timing.requested = {**unit.timing.requested, shape: replace(request, failed_on=failed)}
     return True
 
 
@@ -318,7 +326,7 @@ def measure_aborted(state: State, out: Effects, event: events.WorkAborted, *, ra
     if unit is None:
         return
     if ran:
-        unit.timing.requested.clear()
+        unit.timing.requested = NOTHING_TO_TIME
         unit.timing.untimed_because = event.fault or "the measurement was stopped from outside"
     _queue(state, unit)
     publish(out, unit)

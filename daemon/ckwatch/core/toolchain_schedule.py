@@ -18,7 +18,7 @@ from ckwatch.core.demand import EDITED, IN_FOCUS, OTHERS, REQUESTED, is_in_focus
 from ckwatch.core.effects import CheckWith
 from ckwatch.core.notify import publish
 from ckwatch.core.state import Effects, State, begin, stop
-from ckwatch.core.unit_state import ToolchainRequest, UnitState
+from ckwatch.core.unit_state import NOTHING_TO_CHECK, ToolchainRequest, UnitState
 from ckwatch.model.kernels import Outcome
 from ckwatch.model.targets import Language
 
@@ -48,7 +48,7 @@ def consider(state: State, unit: UnitState) -> None:
     serving = None if now.work is None else now.serving
     if serving is not None and serving.toolchain.name in wanted:  # the one at work stays the first
         wanted = {serving.toolchain.name: wanted[serving.toolchain.name], **wanted}
-    now.requested = wanted
+    now.requested = wanted or NOTHING_TO_CHECK
     if not wanted:
         state.with_queue.remove(unit.key)
     elif now.work is None:
@@ -93,7 +93,8 @@ def check_requested(state: State, out: Effects, event: events.CheckWithRequested
         for toolchain in event.toolchains:
             other = known.get(toolchain, events.OtherToolchain(toolchain))
             request = ToolchainRequest(other, event.build, event.force, requested=True)
-            unit.toolchains.requested[toolchain] = request.joined(unit.toolchains.requested.get(toolchain))
+            former = unit.toolchains.requested
+            unit.toolchains.requested = {**former, toolchain: request.joined(former.get(toolchain))}
         consider(state, unit)
         publish(out, unit)
 
@@ -105,7 +106,7 @@ def check_dropped(state: State, out: Effects, event: events.WorkDropped) -> None
         if unit is None or not unit.toolchains.requested:
             continue
         unit.toolchains.given_up = unit.basis if event.everything else unit.toolchains.given_up
-        unit.toolchains.requested = {}
+        unit.toolchains.requested = NOTHING_TO_CHECK
         state.with_queue.remove(unit.key)
         consider(state, unit)
         publish(out, unit)
@@ -206,6 +207,6 @@ def check_ended(state: State, out: Effects, work: events.Work, facts: events.Che
         state.graph.set_headers(unit.key, _besides_templates(unit, facts.depends_on), name)
         waiting = now.requested.get(name)
         if waiting is not None and waiting.is_served_by(request):
-            del now.requested[name]
+            now.requested = {other: one for other, one in now.requested.items() if other != name} or NOTHING_TO_CHECK
     consider(state, unit)
     publish(out, unit)

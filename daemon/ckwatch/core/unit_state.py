@@ -73,6 +73,7 @@ class ToolchainRequest:
 
 
 NO_TIMINGS: Mapping[str, events.ShapeTiming] = MappingProxyType({})
+NOTHING_TO_TIME: Mapping[str, TimingRequest] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -139,7 +140,7 @@ class TimingState:
 
     by_shape: Mapping[str, events.ShapeTiming] = field(default_factory=lambda: NO_TIMINGS)
     """The last timing of each shape, of the present artifact or an earlier one."""
-    requested: dict[str, TimingRequest] = field(default_factory=dict)
+    requested: Mapping[str, TimingRequest] = field(default_factory=lambda: NOTHING_TO_TIME)
     """The shapes to be timed, in this order; the first is being timed while `work` is set."""
     work: events.Work | None = None
     """The running measurement."""
@@ -199,6 +200,7 @@ class AdviceState:
 
 NO_OTHERS = events.ToolchainPolicy()
 NO_CHECKS: Mapping[str, events.CheckWithFacts] = MappingProxyType({})
+NOTHING_TO_CHECK: Mapping[str, ToolchainRequest] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -209,7 +211,7 @@ class ToolchainState:
     """The workspace's: the errors with those toolchains are shown."""
     results: Mapping[str, events.CheckWithFacts] = field(default_factory=lambda: NO_CHECKS)
     """The last one with each toolchain, by its name, of the present text or an earlier one."""
-    requested: dict[str, ToolchainRequest] = field(default_factory=dict)
+    requested: Mapping[str, ToolchainRequest] = field(default_factory=lambda: NOTHING_TO_CHECK)
     """The work to do, by the toolchain's name."""
     work: events.Work | None = None
     """The running check."""

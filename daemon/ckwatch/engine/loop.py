@@ -22,7 +22,7 @@ from ckwatch.checks.refused_shapes import ShapeRefusals
 from ckwatch.compile.store.entries import LostArtifactError
 from ckwatch.core import events
 from ckwatch.core.effects import Cancel, Changed, Continue, Effect, Notify, UpdateWatches, WorkEffect
-from ckwatch.core.state import State
+from ckwatch.core.state import COMPILING, State
 from ckwatch.core.step import start, step
 from ckwatch.engine.change_feed import ChangeFeed
 from ckwatch.engine.file_diagnostics import DiagnosedFiles
@@ -64,6 +64,8 @@ class EngineLoop:
         self._inbox: deque[events.AnyEvent] = deque()
         self._news = anyio.Event()
         self._room = anyio.Event()
+        self._compiling = anyio.Event()
+        """Set while compilers run or wait."""
         self._cancel_scopes: dict[int, CancelScope] = {}
         self._tasks: TaskGroup | None = None
 
@@ -115,6 +117,8 @@ class EngineLoop:
         if isinstance(event, events.FilesChanged):
             self.on_files_changed()
         effects = step(self.state, event)
+        if self.state.compile_queue:
+            self._compiling.set()
         self.longest_step_s = max(self.longest_step_s, time.perf_counter() - began)
         return self._perform(effects)
 
@@ -137,6 +141,8 @@ class EngineLoop:
                 case Continue():
                     continued = True
                 case _:
+                    if effect.work.kind in COMPILING:
+                        self._compiling.set()
                     cancel_scope = self._cancel_scopes[effect.work.number] = CancelScope()
                     self._tasks.start_soon(self._work, effect, cancel_scope)
         self.on_notify(notifications)
@@ -175,10 +181,10 @@ class EngineLoop:
     async def _measure_memory(self) -> None:
         """Report the free memory while compilers run or wait."""
         while True:
-            if self.state.compile_queue or any(
-                work.kind in ("check", "compile", "check-with") for work in self.state.running.values()
-            ):
-                capacity = await to_thread.run_sync(capacity_bytes)
-                if capacity is not None:
-                    self.post_soon(events.MemoryMeasured(capacity))
+            await self._compiling.wait()
+            capacity = await to_thread.run_sync(capacity_bytes)
+            if capacity is not None:
+                self.post_soon(events.MemoryMeasured(capacity))
             await anyio.sleep(MEMORY_INTERVAL_S)
+            if not self.state.compile_queue and all(work.kind not in COMPILING for work in self.state.running.values()):
+                self._compiling = anyio.Event()

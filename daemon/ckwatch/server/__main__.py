@@ -40,8 +40,11 @@ def _run(root: Path, ready_fd: int | None, idle_exit_s: float | None) -> int:
 
     from ckwatch.model.errors import CkwatchError
     from ckwatch.server.logs import file_handler, logging_to
+    from ckwatch.system.allocator import return_freed_memory
     from ckwatch.wire import readiness
     from ckwatch.wire.endpoint import endpoint_of
+
+    return_freed_memory()  # before there is a second thread
 
     def report(what: readiness.Readiness) -> None:
         if ready_fd is not None:

@@ -29,7 +29,6 @@ from ckwatch.server.app import make_app
 from ckwatch.server.clients import Activity, Clients
 from ckwatch.server.engine_api import Engine
 from ckwatch.server.uvicorn_server import serve_on
-from ckwatch.system.allocator import return_freed_memory
 from ckwatch.wire.endpoint import (
     Endpoint,
     acquire,
@@ -76,7 +75,6 @@ async def run_daemon(
     that cannot be used, and what `open_engine` raises.
     """
     sys.setswitchinterval(SWITCH_S)
-    return_freed_memory()
     require_trusted(root)
     endpoint = endpoint_of(root)
     prepare_folder(endpoint.socket.parent)

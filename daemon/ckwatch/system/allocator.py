@@ -16,7 +16,8 @@ def return_freed_memory() -> None:
     """Give memory back to the system when it is freed, also what threads freed; glibc alone knows of it.
 
     By default each thread has an arena of its own, and what a start has needed for a moment stays: of a daemon with
-    5,000 units a tenth. It is set for this process and not in its environment, or compilers would inherit it.
+    5,000 units a tenth. It is set for this process and not in its environment, or compilers would inherit it. To be
+    called before there are threads.
     """
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)

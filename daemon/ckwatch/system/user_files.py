@@ -65,11 +65,22 @@ def digest_file(path: _Path, limit_bytes: int = BINARY_LIMIT_BYTES) -> str:
 
 
 def file_statuses(paths: Iterable[str]) -> Iterator[os.stat_result | None]:
-    """The status of each file, links followed; None where there is none."""
+    """The status of each file, links followed; None where there is none.
+
+    Of files in a folder that is not there only the first is looked for: of five paths that a compile depends on four
+    are places where a header must not appear.
+    """
+    is_here: dict[str, bool] = {}
     for path in paths:
+        folder = path.rpartition(os.sep)[0]
+        if not is_here.get(folder, True):
+            yield None
+            continue
         try:
             yield os.stat(path)  # noqa: PTH116  # for thousands of files
         except (OSError, ValueError):
+            if folder and folder not in is_here:
+                is_here[folder] = is_there(folder)
             yield None
 
 

@@ -164,3 +164,17 @@ def test_limits(number: int, expected: str) -> None:
     message, hint = describe_shortage(OSError(number, os.strerror(number)))
     assert expected in hint
     assert "polled" in message
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a bell")
+def test_the_bell_rings_for_another_mode(workspace: Path) -> None:
+    """As the library reports it; a file that was closed before is closed."""
+    file = workspace / "file"
+    file.write_text("1")
+    bell = notify_process.Bell([str(workspace)], recursive=True)
+    file.chmod(0o600)
+    assert bell.wait(1000)
+    assert bell.closed() == {str(file): False}
+    file.write_text("2")
+    file.chmod(0o644)
+    assert bell.closed() == {str(file): True}

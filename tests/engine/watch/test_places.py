@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ckwatch.engine.watch.places import LookedAt, WatchedPlaces, WatchRequest, is_below, resolve
+from ckwatch.workspace.files import SETTLED_NS
 
 
 @pytest.fixture
@@ -148,6 +150,34 @@ def test_what_leads_elsewhere(base: Path, act: Callable[[Path], object], expecte
     found = LookedAt()
     survey(base, "a.h", "late/b.h").compare(before, found)
     assert (relative(found, base), found.lost) == (expected, lost)
+
+
+@pytest.mark.parametrize(
+    ("act", "expected"),
+    [
+        (lambda _base: None, False),
+        (lambda base: (base / "w/file").write_text("2"), False),
+        (lambda base: (base / "w/folder/new").write_text("1"), True),
+        (lambda base: (base / "w/.git/new").write_text("1"), False),
+        (made_late, True),
+        (lambda base: (base / "a.h").unlink(), True),
+        (lambda base: (base / "w/link").symlink_to("../out"), True),
+        (lambda base: (base / "out/c/new").mkdir(), True),
+        (lambda base: shutil.rmtree(base / "out"), True),
+        (replaced, True),
+    ],
+)
+def test_another_survey_is_needed_where_a_folder_has_other_entries(
+    base: Path, act: Callable[[Path], object], expected: bool
+) -> None:
+    (base / "w/out").symlink_to("../out")
+    for folder in (base, *(path for path in base.rglob("*") if path.is_dir())):
+        os.utime(folder, (1, 1))  # a change within the same tick of the clock shows
+    request = WatchRequest(frozenset({f"{base}/w"}), frozenset({f"{base}/a.h", f"{base}/late/b.h"}))
+    places = WatchedPlaces(request, clock=lambda: time.time_ns() + 10 * SETTLED_NS)
+    act(base)
+    assert places.may_differ() == expected
+    assert WatchedPlaces(request).may_differ(), "what was changed just now may change without a trace"
 
 
 def test_needed(base: Path) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from stat import S_ISREG
 from typing import Self
@@ -309,7 +310,7 @@ class ArtifactStore:
         return artifact if (artifact.key, artifact.headers) == (entry.parent.name, entry.name) else None
 
     def _is_whole(self, artifact: entries.Artifact) -> bool:
-        return _matches(artifact, self.contents.digest)
+        return _matches(artifact, partial(self.contents.digest, is_input=False))
 
     def _discard(self, entry: Path) -> bool:
         """Make `entry` vanish in one step, then delete it; False when it cannot be removed."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import struct
 import threading
 import time
 import weakref
@@ -23,7 +24,10 @@ from typing import TypeVar
 from ckwatch.system.user_files import digest_file, file_status, file_statuses, is_there
 
 _SETTLED_NS = 2_000_000_000
-_Stamp = tuple[int, int, int, int]
+_Stamp = bytes
+_STAMP = struct.Struct("3qQ")
+"""Size, times of modification and change, inode: packed, as they are remembered of 16,000 files."""
+
 _Known = tuple[_Stamp, str]
 _Value = TypeVar("_Value")
 
@@ -53,7 +57,15 @@ def steady_ns() -> int:
 
 
 def _stamp(status: os.stat_result) -> _Stamp:
-    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    return _STAMP.pack(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def _seen_at(stamp: _Stamp, since_ns: int) -> bytes:
+    return stamp + since_ns.to_bytes(8, "little", signed=True)
+
+
+def _since_ns(seen: bytes) -> int:
+    return int.from_bytes(seen[_STAMP.size :], "little", signed=True)
 
 
 class ContentHashes:
@@ -74,22 +86,27 @@ class ContentHashes:
         self._lock = threading.RLock()
         self._recent: dict[str, _Known] = {}
         self._new: dict[str, _Known] = {}
-        self._seen: dict[str, tuple[_Stamp, int]] = {}
-        self._standing: dict[str, tuple[_Stamp, int, str]] = {}
-        """Files whose hash is reused while they have this stamp, and since when they are so."""
+        self._seen: dict[str, bytes] = {}
+        """Stamps, and since when files have them (`_seen_at`)."""
+        self._standing: dict[str, tuple[bytes, str]] = {}
+        """Files whose hash is reused while they are as they were seen."""
         self._looked: tuple[Sequence[str], list[_Stamp | None], tuple[list[str | None], int]] = ((), [], ([], 0))
         """The files of the last `digests`, where all of them are among those, and what came of it."""
         self._reader: sqlite3.Connection | None = None
 
-    def digest(self, path: str) -> str | None:
-        """The hash of the file at `path` as it is now, None if there is none that can be read."""
+    def digest(self, path: str, *, is_input: bool = True) -> str | None:
+        """The hash of the file at `path` as it is now, None if there is none that can be read.
+
+        Of an input it is remembered since when it is so.
+        """
         try:
             status = file_status(path)
         except (OSError, ValueError):
             return None
         stamp = _stamp(status)
         with self._lock:
-            self._see(path, stamp)
+            if is_input:
+                self._see(path, stamp, status.st_ctime_ns)
             known = self._ask(path)
         if known is not None and known[0] == stamp:
             return known[1]
@@ -121,20 +138,23 @@ class ContentHashes:
             return result
         for path, stamp in zip(paths, stamps, strict=True):
             known = standing.get(path)
-            if known is None or known[0] != stamp:
-                digest = self.digest(path)
+            if known is None or stamp is None or not known[0].startswith(stamp):
+                digest = None if stamp is None else self.digest(path)
                 with self._lock:
                     seen = self._seen.get(path)
-                    since_ns = steady_ns() if seen is None else seen[1]
-                    if digest is not None and seen is not None and self._is_kept(path, seen[0]):
-                        standing[path] = (seen[0], since_ns, digest)
+                    since_ns = steady_ns() if seen is None else _since_ns(seen)
+                    if digest is not None and seen is not None and self._is_kept(path, seen):
+                        standing[path] = (seen, digest)
                         if len(standing) > _SEEN:
                             del standing[next(iter(standing))]
             else:
-                _, since_ns, digest = known
+                since_ns, digest = _since_ns(known[0]), known[1]
             newest_ns = max(newest_ns, since_ns)
             found.append(digest)
-        if all(path in standing and standing[path][0] == stamp for path, stamp in zip(paths, stamps, strict=True)):
+        if all(
+            path in standing and stamp is not None and standing[path][0].startswith(stamp)
+            for path, stamp in zip(paths, stamps, strict=True)
+        ):
             self._looked = (paths, stamps, (found, newest_ns))
         return found, newest_ns
 
@@ -147,10 +167,10 @@ class ContentHashes:
             self._standing = _last(self._standing, _AT_REST)
             self._looked = ((), [], ([], 0))
 
-    def _is_kept(self, path: str, stamp: _Stamp) -> bool:
-        """Return True if the file's hash is reused while it has this stamp."""
+    def _is_kept(self, path: str, seen: bytes) -> bool:
+        """Return True if the file's hash is reused while it is as it was seen."""
         known = self._new.get(path) or self._recent.get(path)
-        return known is not None and known[0] == stamp
+        return known is not None and seen.startswith(known[0])
 
     def look(self) -> ContentSnapshot:
         """One look at the files, for the units of one build."""
@@ -172,16 +192,16 @@ class ContentHashes:
         with self._lock:
             if self._new and self._execute(
                 "INSERT OR REPLACE INTO content VALUES (?, ?, ?, ?, ?, ?)",
-                [(path, *stamp, digest) for path, (stamp, digest) in self._new.items()],
+                [(path, *_STAMP.unpack(stamp), digest) for path, (stamp, digest) in self._new.items()],
             ):
                 self._recent |= self._new
                 self._new.clear()
             self._recent = _last(self._recent, _RECENT)
             self._new = _last(self._new, 10 * _UNWRITTEN)
 
-    def _see(self, path: str, stamp: _Stamp) -> None:
-        if path not in self._seen or self._seen[path][0] != stamp:
-            self._seen[path] = (stamp, self._steady_time_of(stamp[2]))
+    def _see(self, path: str, stamp: _Stamp, changed_ns: int) -> None:
+        if not self._seen.get(path, b"").startswith(stamp):
+            self._seen[path] = _seen_at(stamp, self._steady_time_of(changed_ns))
             if len(self._seen) > _SEEN:
                 del self._seen[next(iter(self._seen))]
 
@@ -209,12 +229,12 @@ class ContentHashes:
                 self._reader.execute("PRAGMA cache_size=-200")
             query = "SELECT size, mtime_ns, ctime_ns, inode, sha256 FROM content WHERE path = ?"
             row = self._reader.execute(query, (path,)).fetchone()
-        except sqlite3.Error:
+            if row is None:
+                return None
+            known = self._recent[path] = (_STAMP.pack(*row[:4]), row[4])
+        except (sqlite3.Error, struct.error):
             self._close_reader()
             return None
-        if row is None:
-            return None
-        known = self._recent[path] = (row[:4], row[4])
         if len(self._recent) > _RECENT:
             del self._recent[next(iter(self._recent))]
         return known

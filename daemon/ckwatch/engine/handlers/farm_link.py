@@ -57,6 +57,7 @@ class FarmLink:
         """Machines that were or are given the toolchain, each with a note."""
         self._tasks: TaskGroup | None = None
         self._packing = anyio.Lock()
+        self._loaded = anyio.Event()
         self._devices: tuple[DeviceFacts, ...] = ()
         self.connection: FarmConnection | None = None
         self.on_devices: Callable[[], Awaitable[None]] | None = None
@@ -74,8 +75,10 @@ class FarmLink:
 
     async def _keep_connected(self) -> None:
         pause_s = POLL_S
+        self._view_loader.on_loaded = lambda: self._loaded.set()
         try:
             while True:
+                self._loaded = anyio.Event()
                 settings, warning = self._settings, None
                 try:
                     if settings.scheduler is None and settings.cluster is None:
@@ -92,7 +95,10 @@ class FarmLink:
                     self._devices = devices
                     if self.on_devices is not None:
                         await self.on_devices()
-                await anyio.sleep(pause_s)
+                if settings.scheduler is None and settings.cluster is None:
+                    await self._loaded.wait()  # the next load may set one
+                else:
+                    await anyio.sleep(pause_s)
         finally:
             with anyio.CancelScope(shield=True):
                 await self._leave()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +33,8 @@ from ckwatch.workspace.reloading import WorkspaceLoader
 
 
 class ViewLoader:
-    """Loads one workspace for all views. `workspaces` holds the last load of each."""
+    """Loads one workspace for all views. `workspaces` holds the last load of each, and `on_loaded` is called after each
+    `run`."""
 
     def __init__(self, root: Path, tools: BuildTools, threads: CapacityLimiter | None = None) -> None:
         self._loader = WorkspaceLoader(root, guarded=True)
@@ -46,6 +47,7 @@ class ViewLoader:
         self._gpu_archs: frozenset[str] | None = None
         self.toolchains = WorkspaceToolchains(tools)
         self.workspaces: dict[str, Workspace] = {}
+        self.on_loaded: Callable[[], None] = lambda: None
 
     async def run(self, effect: Load) -> LoadFinished:
         """Load the workspace as the effect's view sees it."""
@@ -65,6 +67,8 @@ class ViewLoader:
             return LoadFinished(effect.work, await to_thread.run_sync(read, limiter=self._threads))
         except CkwatchError as error:
             return LoadFinished(effect.work, None, str(error))
+        finally:
+            self.on_loaded()
 
     async def wait_for_urgent(self) -> None:
         """Return when no urgent load runs, or the wait takes too long: beside renders a load is three times slower."""

@@ -252,6 +252,7 @@ class MeasureRunner:
     _found: tuple[WorkerStart, Devices | BenchmarkFailure, float] | None = field(default=None, init=False)
     _announced: tuple[DeviceFacts, ...] = field(default=(), init=False)
     _racing: dict[str, _RaceWorker] = field(default_factory=dict, init=False)
+    _raced: anyio.Event = field(default_factory=anyio.Event, init=False)
     _warnings: dict[str, str] = field(default_factory=dict, init=False)
     on_stage: OnStage = field(default=lambda _unit, _shape, _stage: None, init=False)
     on_warning: Callable[[str | None], None] = field(default=lambda _text: None, init=False)
@@ -498,6 +499,7 @@ class MeasureRunner:
             await racing.close()
         else:
             self._racing[job.device] = racing
+            self._raced.set()
         return outcome
 
     async def close(self) -> None:
@@ -508,6 +510,9 @@ class MeasureRunner:
     async def end_idle_races(self) -> None:
         """Give devices back that no race needs any more, again and again, until cancelled."""
         while True:
+            if not self._racing:
+                self._raced = anyio.Event()
+                await self._raced.wait()
             await anyio.sleep(RACE_PAUSE_S)
             for device, racing in list(self._racing.items()):
                 # while another one was closed, this one may have been taken, or closed too

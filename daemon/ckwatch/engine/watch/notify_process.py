@@ -38,8 +38,9 @@ DELETED = 3
 
 GONE, CLOSED = 1, 2
 
-AGAIN_MS, UNASKED_MS = 20, 250
-"""The library is asked so long after a ring once more, as it may be slower than the bell, and so often without one."""
+AGAIN_MS, UNASKED_MS = 20, 10_000
+"""The library is asked so long after a ring once more, as it may be slower than the bell, then after twice as long, and
+so on up to so often without a ring."""
 
 LIMIT_MS = 100
 """So long after a ring the library is asked until it reports something."""
@@ -50,7 +51,8 @@ QUIET_S = 0.1
 BELL_FOLDERS = 1024
 """Folders beyond which there is no bell: users of older kernels may watch 8,192 in all."""
 
-_MODIFY, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200
+_MODIFY, _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x4, 0x8, 0x40, 0x80, 0x100, 0x200
+_DELETE_SELF, _MOVE_SELF = 0x400, 0x800
 _ONLY_FOLDERS, _IS_FOLDER = 0x1000000, 0x40000000
 _EVENT = struct.Struct("iIII")
 
@@ -73,7 +75,8 @@ class Bell:
     def _add(self, folder: str) -> None:
         """Watch a folder, and all below where that is asked for; links are followed. Without room there is no bell."""
         waiting = [folder]
-        mask = _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _ONLY_FOLDERS
+        mask = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _ONLY_FOLDERS
+        mask |= _DELETE_SELF | _MOVE_SELF  # whatever the library reports
         while waiting:
             path = waiting.pop()
             watch = self._system.inotify_add_watch(self._descriptor, os.fsencode(path), mask)
@@ -108,7 +111,7 @@ class Bell:
                 name = os.fsdecode(events[at + _EVENT.size : at + _EVENT.size + size].rstrip(b"\0"))
                 at += _EVENT.size + size
                 path = f"{self._folders.get(watch, '')}/{name}"
-                found[path] = bool(mask & (_CLOSE_WRITE | _MOVED_TO))
+                found[path] = bool(mask & (_CLOSE_WRITE | _MOVED_TO)) or bool(mask & _ATTRIB and found.get(path))
                 if self._recursive and mask & _IS_FOLDER and mask & (_CREATE | _MOVED_TO):
                     self._add(path)
 
@@ -128,11 +131,11 @@ def main() -> None:
         notify = RustNotify(request["folders"], False, False, 0, request["recursive"], False)
         bell = _bell(request["folders"], request["recursive"])
         _print({})
-        rang_s, wait_ms = 0.0, UNASKED_MS
+        rang_s, wait_ms = 0.0, AGAIN_MS
         while True:
             step_ms, limit_ms, closed = request["step_ms"], 0, {}
             rings = bell is not None and bell.wait(wait_ms)
-            wait_ms = AGAIN_MS if rings else UNASKED_MS
+            wait_ms = AGAIN_MS if rings else min(2 * wait_ms, UNASKED_MS)
             if bell is not None and rings:
                 quiet_s, rang_s = time.monotonic() - rang_s, time.monotonic()
                 time.sleep((request["ring_ms"] if quiet_s >= QUIET_S else step_ms) / 1000)

@@ -22,7 +22,8 @@ from typing import TypeAlias
 from ckwatch.engine.watch.batch import is_temporary
 from ckwatch.engine.watch.notify_process import GONE
 from ckwatch.model.lazy_dataclass import dataclass
-from ckwatch.system.user_files import file_status, is_file, is_folder, is_there, real_path
+from ckwatch.system.user_files import file_status, file_statuses, is_file, is_folder, is_there, real_path
+from ckwatch.workspace.files import SETTLED_NS, Clock, stamp_of
 from ckwatch.workspace.kernel_globs import FOLDERS_LIMIT, VIRTUAL_ENVIRONMENT, is_skipped
 
 LINKS_LIMIT = 40
@@ -55,6 +56,11 @@ def join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder != "/" else f"/{name}"
 
 
+def folder_of(place: str) -> str:
+    """The folder in which a path, absolute and normal, lies."""
+    return place.rpartition("/")[0] or "/"
+
+
 def is_below(path: str, places: AbstractSet[str]) -> bool:
     """Return True if the path is one of the places or lies below one. Absolute and normal paths."""
     while path not in places:
@@ -75,7 +81,8 @@ class PathResolution:
 
 
 def resolve(path: str, known: dict[str, str | None] | None = None) -> PathResolution:
-    """Follow an absolute path. `known` remembers folders (None) and links (their text) between calls."""
+    """Follow an absolute path. `known` remembers folders (None), links (their text) and what is missing ("") between
+    calls."""
     known = {} if known is None else known
     turns: list[tuple[str, str]] = []
     rest = path.split("/")[::-1]
@@ -96,11 +103,13 @@ def resolve(path: str, known: dict[str, str | None] | None = None) -> PathResolu
                 mode = os.lstat(place).st_mode
                 target = os.readlink(place) if stat.S_ISLNK(mode) else None  # noqa: PTH115
             except OSError:
-                return PathResolution((*turns, (real, name)), exists=False)
+                target = known[place] = ""
             if target is None and not stat.S_ISDIR(mode):
                 exists = not any(part not in ("", ".") for part in rest)
                 return PathResolution((*turns, (real, name)), exists=exists)
             known[place] = target
+        if target == "":
+            return PathResolution((*turns, (real, name)), exists=False)
         if target is None:
             if not rest:
                 turns.append((real, name))
@@ -229,22 +238,32 @@ class WatchedPlaces:
     `one_by_one`: events are needed of folders one by one, as something in one of them may not be read.
     """
 
-    def __init__(self, request: WatchRequest, *, one_by_one: bool = False, before: WatchedPlaces | None = None) -> None:
+    def __init__(
+        self,
+        request: WatchRequest,
+        *,
+        one_by_one: bool = False,
+        before: WatchedPlaces | None = None,
+        clock: Clock = time.time_ns,
+    ) -> None:
         """Survey the disk. The trees are those of `before` if it is given and has them."""
         self.request = request
         self.one_by_one = one_by_one
         self.trees = _Trees()
+        self._began_ns = clock()
         if before is not None and before.request.folders == request.folders:
-            self.trees = before.trees
+            self.trees, self._began_ns = before.trees, before._began_ns
         else:
             for name in sorted(request.folders):
                 self.trees.add_root(name)
-        self.files: dict[str, dict[str, set[str]]] = {}
+        self.files: dict[str, dict[str, tuple[str, ...]]] = {}
         """Folders of turns → names in them → the followed files that are found there."""
         self.movable: set[str] = set()
         """Places where a new entry could make a name lead elsewhere: links, missing pieces, watched folders."""
-        self.found: dict[str, tuple[str, str, Identity | None] | None] = {}
-        """Of each followed file the real folder, the name in it, and which folder that is; None for no file."""
+        self.found: dict[str, str | None] = {}
+        """The place of each followed file, links followed; None for no file."""
+        self.holders: dict[str, Identity | None] = {}
+        """The folders that hold them."""
         anchors = self.trees.roots.keys() | self.trees.links.keys()
         self._resolve(request.files, anchors)
         self.tops = {root[0] for root in self.trees.roots.values() if root is not None}
@@ -253,27 +272,29 @@ class WatchedPlaces:
         """Events below these are reported: the library follows links."""
         self.needed = {True: self._identities(self._needed_trees()), False: self._identities(self._needed_singles())}
         """The folders from which events are needed: of everything in them (True), of what lies directly in them."""
+        self._ended_ns = clock()
+        self._entries = self._entries_now()
 
     def _resolve(self, files: AbstractSet[str], anchors: AbstractSet[str]) -> None:
         known: dict[str, str | None] = {}
-        identities: dict[str, Identity | None] = {}
         for path in files | anchors:
             resolution = resolve(path, known)
             turns = resolution.turns
             if path in anchors and resolution.exists and is_folder(path):
                 turns = turns[:-1]  # the folder itself is covered anyway
             for folder, name in turns:
-                self.files.setdefault(folder, {}).setdefault(name, set())
+                self.files.setdefault(folder, {}).setdefault(name, ())
             fixed = resolution.exists and path not in anchors
             self.movable.update(join(*turn) for turn in (turns[:-1] if fixed else turns))
             if path in files:
                 self.found[path] = None
                 if resolution.exists and turns:
                     folder, name = turns[-1]
-                    self.files[folder][name].add(path)
-                    if folder not in identities:
-                        identities[folder] = identity(folder)
-                    self.found[path] = (folder, name, identities[folder])
+                    self.files[folder][name] += (path,)
+                    if folder not in self.holders:
+                        self.holders[folder] = identity(folder)
+                    place = join(folder, name)
+                    self.found[path] = path if place == path else place
 
     def _needed_trees(self) -> set[str]:
         if self.one_by_one:
@@ -288,6 +309,22 @@ class WatchedPlaces:
 
     def _identities(self, folders: AbstractSet[str]) -> Identities:
         return {folder: found for folder in folders if (found := identity(folder)) is not None}
+
+    def _entries_now(self) -> int | None:
+        """A hash of the stamps of all folders that the survey went through, in which every other entry shows; None
+        where an entry that was changed during the survey might not."""
+        entries = 0
+        for status in file_statuses((*self.trees.roots, *self.trees.folders, *self.files)):
+            stamp = None if status is None else stamp_of(status)
+            times = () if stamp is None else stamp[3:]
+            if any(self._began_ns - SETTLED_NS <= at_ns <= self._ended_ns + SETTLED_NS for at_ns in times):
+                return None
+            entries = hash((entries, stamp))
+        return entries
+
+    def may_differ(self) -> bool:
+        """Return True unless another survey would find the same."""
+        return self._entries is None or self._entries_now() != self._entries
 
     def is_outdated(self) -> bool:
         """Return True if a watched folder was replaced or removed."""
@@ -311,12 +348,13 @@ class WatchedPlaces:
             top, turned = place in self.tops, place in self.files
             found.moved |= place in self.movable or turned or (gone and top)
             found.renew |= gone and (top or turned or self.one_by_one)
-            found.paths |= self.files.get(folder, {}).get(name, set())
+            found.paths.update(self.files.get(folder, {}).get(name, ()))
             if gone and top:
                 found.paths.update(self.trees.names[place])
                 found.lost = True
             if gone and turned:
-                found.paths.update(path for path, was in self.found.items() if was and is_below(was[0], {place}))
+                holders = {holder for holder in self.holders if is_below(holder, {place})}
+                found.paths.update(path for path, was in self.found.items() if was and folder_of(was) in holders)
             if folder not in aliases:
                 aliases[folder] = self.trees.aliases(folder)
             if aliases[folder]:
@@ -340,7 +378,10 @@ class WatchedPlaces:
 
     def compare(self, before: WatchedPlaces, found: LookedAt) -> None:
         """Add to `found` what leads elsewhere than before."""
-        found.paths.update(path for path, was in before.found.items() if self.found.get(path, was) != was)
+        other = {holder for holder, was in before.holders.items() if self.holders.get(holder, was) != was}
+        for path, was in before.found.items():
+            if path in self.found and (self.found[path] != was or (was and folder_of(was) in other)):
+                found.paths.add(path)
         if before.request.folders != self.request.folders:
             return
         for name, root in self.trees.roots.items():

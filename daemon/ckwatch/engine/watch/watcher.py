@@ -151,6 +151,8 @@ class Watcher:
         """Those that are reported again now."""
         self._looking = False
         self._survey_wanted = False
+        self._survey_due = False
+        """One is wanted where a folder has other entries."""
         self._survey_s = 0.0
         """How long the last survey took."""
         self._compare_due_s = math.inf
@@ -199,10 +201,11 @@ class Watcher:
             hints, self._hints = self._hints, {}
             again, self._again = self._again, set()
             survey, self._survey_wanted = self._survey_wanted, False
+            due, self._survey_due = self._survey_due, False
             self._looking = True
             began_s = anyio.current_time()
             places, found, age_s = await anyio.to_thread.run_sync(
-                _examine, self._places, request, hints, survey, self._one_by_one, abandon_on_cancel=True
+                _examine, self._places, request, hints, survey, due, self._one_by_one, abandon_on_cancel=True
             )
             if places is not self._places:
                 self._places, self._survey_s = places, anyio.current_time() - began_s
@@ -231,8 +234,9 @@ class Watcher:
             self._later = [entry for entry in self._later if entry[0] > now_s]
             if now_s >= self._compare_due_s:
                 self._compare_due_s = math.inf
-                self._compare()
-            if self._hints or self._survey_wanted or self._request != self._places.request:
+                self._gather(LookedAt(lost=True), 0.0)
+                self._survey_due = True
+            if self._hints or self._survey_wanted or self._survey_due or self._request != self._places.request:
                 return
             if self._asked != self._done and self._is_covered():
                 return
@@ -384,11 +388,12 @@ class Watcher:
 
 
 def _examine(
-    places: WatchedPlaces, request: WatchRequest, hints: Hints, survey: bool, one_by_one: bool
+    places: WatchedPlaces, request: WatchRequest, hints: Hints, survey: bool, due: bool, one_by_one: bool
 ) -> tuple[WatchedPlaces, LookedAt, float]:
-    """Name what hints are about; survey the places if that is needed. How many seconds ago something changed last."""
+    """Name what hints are about; survey the places if that is needed, or `due` and they may differ. How many seconds
+    ago something changed last."""
     found = places.look(hints)
-    survey |= found.moved
+    survey |= found.moved or (due and places.may_differ())
     if survey or request != places.request:
         before, places = places, WatchedPlaces(request, one_by_one=one_by_one, before=None if survey else places)
         places.compare(before, found)
