@@ -101,12 +101,12 @@ def receiving(*statuses: int) -> Iterator[Receiver]:
         def do_POST(self) -> None:
             """Keep what comes."""
             content = self.rfile.read(int(self.headers["Content-Length"]))
+            receiver.got.append((self.path, self.headers["Content-Type"], json.loads(content)))
             status = receiver.statuses.pop(0) if receiver.statuses else 204
             self.send_response(status)
             self.send_header("Location", "/elsewhere")
             self.send_header("Content-Length", "0")
             self.end_headers()
-            receiver.got.append((self.path, self.headers["Content-Type"], json.loads(content)))
             receiver.came.release()
 
         def log_message(self, *_: Any) -> None:
