@@ -33,7 +33,7 @@ from ckwatch_web.content import (
 )
 from ckwatch_web.places import TextPlace, name_of, place_of
 from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, legend, shortened
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch.model.text import Span
@@ -463,6 +463,3 @@ def _known(row: UnitRow | None) -> Hashable:
     if row is None:
         return None
     return row.id, row.place, row.generation, row.artifact, row.fresh, row.outcome, row.timings, row.verification
-
-
-VIEW = PageView(name="compare", title="Compare", show=show, depends=depends)

@@ -23,7 +23,7 @@ from ckwatch_web.choices import chosen_unit, unit_choice
 from ckwatch_web.content import NO_UNITS, PLACE, UNIT, Action, Block, Column, Content, Facts, Note, Plot, Row, Table
 from ckwatch_web.places import TextPlace, name_of, place_of
 from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, flame_height_px, flame_option
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch.wire.messages import PassTime, TimeTrace
@@ -244,7 +244,7 @@ def depends(feed: Feed, query: Query) -> Hashable:
     return unit, row and (row.generation, row.place), traced and traced.at, tuple(feed.units), finished
 
 
-VIEW = PageView(name="compile-time", title="Compile time", show=show, depends=depends, actions={"trace": trace})
+ACTIONS = {"trace": trace}
 
 
 LEAST_SHARE = 0.002

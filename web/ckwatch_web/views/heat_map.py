@@ -21,7 +21,7 @@ from ckwatch_web.choices import choose, kernel_choice, shapes_of
 from ckwatch_web.content import ID, NO_UNITS, PLACE, UNIT, Block, Cell, Choice, Column, Content, Note, Plot, Row, Table
 from ckwatch_web.grid import HEAT_STEPS, UNSURE
 from ckwatch_web.plots import HEAT_COLOURS, NAME_TIP, base, shortened
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch.client import Client
@@ -493,6 +493,3 @@ def depends(feed: Feed, query: Query) -> Hashable:
     return tuple(
         (unit.id, unit.place, unit.outcome, unit.timings) for unit in feed.units.values() if unit.kernel == kernel
     )
-
-
-VIEW = PageView(name="heat-map", title="Instances × shapes", show=show, depends=depends)

@@ -20,7 +20,7 @@ from ckwatch.wire import figures_text
 from ckwatch_web.choices import choose, chosen_unit, unit_choice
 from ckwatch_web.content import ID, NO_UNITS, PLACE, UNIT, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
 from ckwatch_web.plots import COLOURS, NAME_TIP, TIME_LABEL, Option, axis, base, legend
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch.model.timings import Comparison, Timing
@@ -386,6 +386,3 @@ def facts_of(row: UnitRow) -> tuple[tuple[str, str], ...]:
 def depends(feed: Feed, query: Query) -> Hashable:
     """The unit's row."""
     return feed.units.get(chosen_unit(feed, query))
-
-
-VIEW = PageView(name="history", title="History", show=show, depends=depends)

@@ -14,7 +14,7 @@ from ckwatch.system.user_files import read_file
 from ckwatch_web.content import PLACE, UNIT, Action, Block, Cell, Column, Content, Facts, Note, Plot, Table
 from ckwatch_web.places import TextPlace, name_of
 from ckwatch_web.plots import COLOURS, axis, base, legend
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 from ckwatch_web.views.headlines import headlines
 
 if TYPE_CHECKING:
@@ -202,11 +202,4 @@ def depends(feed: Feed, _query: Query) -> Hashable:
     return feed.revision
 
 
-VIEW = PageView(
-    name="now",
-    title="Now",
-    show=show,
-    depends=depends,
-    actions={"build": build, "bench": bench, "cancel": cancel},
-    untimed=True,
-)
+ACTIONS = {"build": build, "bench": bench, "cancel": cancel}

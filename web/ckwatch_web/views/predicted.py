@@ -15,7 +15,7 @@ from ckwatch.model.targets import arch_base
 from ckwatch_web.choices import choose, kernel_choice, shapes_of
 from ckwatch_web.content import NO_UNITS, PLACE, UNIT, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
 from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, legend
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch.wire.analysis import Calibrated, PredictedRanking
@@ -275,6 +275,3 @@ def depends(feed: Feed, query: Query) -> Hashable:
         for row in _units_of(feed, kernel.value, arch.value)
     )
     return tuple(kernel.options), tuple(arch.options), own, getattr(feed.workspace, "imported_at", None)
-
-
-VIEW = PageView(name="predicted", title="Predicted", show=show, depends=depends)

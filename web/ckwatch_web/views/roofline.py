@@ -19,7 +19,7 @@ from ckwatch.model.roofline_points import ON_THE_ROOF, Roofline, RooflinePoint, 
 from ckwatch_web.choices import choose, kernel_choice, shapes_of
 from ckwatch_web.content import ID, NO_UNITS, PLACE, UNIT, Block, Column, Content, Function, Note, Plot, Row, Table
 from ckwatch_web.plots import COLOURS, NAME_TIP, Option, axis, base, legend, shortened
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch.model.roofline import ProcessorRoof
@@ -557,6 +557,3 @@ def depends(feed: Feed, query: Query) -> Hashable:
     return tuple(
         (unit.id, unit.place, unit.artifact, unit.timings) for unit in feed.units.values() if unit.kernel == kernel
     )
-
-
-VIEW = PageView(name="roofline", title="Roofline", show=show, depends=depends)

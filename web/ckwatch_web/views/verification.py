@@ -32,7 +32,7 @@ from ckwatch_web.content import (
 )
 from ckwatch_web.places import name_of, place_of
 from ckwatch_web.plots import TOOLTIP, axis, base, legend
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch.model.verification import EmulatedFinding, Verification
@@ -254,4 +254,4 @@ def depends(feed: Feed, query: Query) -> Hashable:
     return row and (row.id, row.place, row.artifact), states
 
 
-VIEW = PageView(name="verification", title="Verification", show=show, depends=depends, actions={"verify": verify})
+ACTIONS = {"verify": verify}
