@@ -55,8 +55,8 @@ from ckwatch.wire.messages import (
     UnsavedText,
 )
 from ckwatch.wire.requests import EditorRequest, FocusRequest, OverlayRequest, ViewRequest
+from ckwatch.wire.rows import unit_row
 from ckwatch.wire.state import BuildLine, Change, File, Snapshot, Status, Unit, Workspace, WorkspaceDetail
-from ckwatch.wire.timing_rows import timing_row
 from ckwatch.wire.unit_changes import UpgradeLine
 from ckwatch.wire.verification import VerifyLine
 from fakes.fake_benchmarks import UNIT, timing_of
@@ -220,13 +220,9 @@ ANSWERS: dict[AnyEndpoint, Any] = {
     TimingQuestions.imported_files: [imported_file()],
     TimingQuestions.remove_imported: None,
     WorkspaceQuestions.unsaved: [UnsavedText(path="/w/a.j2", text="unsaved")],
-    **dict.fromkeys(
-        (ClientQuestions.snapshot, ClientQuestions.overview),
-        lambda engine: Snapshot(
-            seq=engine.seq, states={topic: state for topic, (_, state) in engine.states.items() if state}
-        ),
-    ),
-    UnitQuestions.timing_rows: lambda _, units: [[timing_row(timing_of(), "fresh")] for _ in units],
+    ClientQuestions.snapshot: lambda engine: engine.snapshot(),
+    ClientQuestions.overview: lambda engine: engine.snapshot(rows=True),
+    UnitQuestions.unit_rows: lambda _, units: [unit_row(unit_of(name, timings=(timing_of(),))) for name in units],
     ClientQuestions.file: lambda _, path: File(path=path, diagnostics=()),
     ClientQuestions.readers_of: lambda _, paths: [[UNIT] for _ in paths],
     ClientQuestions.ask_cpp: lambda _, request: CppAnswer(unit=request.unit or UNIT, result=HOVER),
@@ -355,8 +351,15 @@ class FakeEngine:
         self._ask("status")
         return self.present_status()
 
-    async def changes(self, scope: str, after: int) -> list[Change]:
-        self._ask("changes", scope or None, after)
+    def snapshot(self, *, rows: bool = False) -> Snapshot:
+        states: dict[Topic, Any] = {Topic(topic): state for topic, (_, state) in self.states.items() if state}
+        if rows:
+            units = {topic: state for topic, state in states.items() if isinstance(state, Unit)}
+            states |= {topic: unit_row(state, untimed=True) for topic, state in units.items()}
+        return Snapshot(seq=self.seq, states=states)
+
+    async def changes(self, scope: str, after: int, *, rows: bool = False) -> list[Change]:
+        self._ask("changes", scope or None, after, *(["rows"] if rows else []))
         if after > self.seq or after < self.oldest:
             return [Change(seq=self.seq, topic=Topic("reset"))]
         while True:

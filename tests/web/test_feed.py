@@ -22,17 +22,17 @@ from ckwatch.model.topics import Topic
 from ckwatch.wire.alerts import standing_of
 from ckwatch.wire.benchmarks import BenchLine
 from ckwatch.wire.encoding import to_json
+from ckwatch.wire.rows import UnitRow, read_row, unit_row
 from ckwatch.wire.state import File, Unit, Workspace
-from ckwatch.wire.timing_rows import TimingRow, timing_row
 from ckwatch_web.content import PLACE, Note, Plot, Table
-from ckwatch_web.feed import Feed, QueueSample, UnitRow, row_of
+from ckwatch_web.feed import Feed, QueueSample
 from ckwatch_web.views import now
 from fakes.fake_benchmarks import timing_of
 from fakes.fake_engine import figures_of, unit_of
 
 
 def kept(unit: Unit) -> UnitRow:
-    return row_of(json.loads(to_json(unit)))
+    return read_row(json.loads(to_json(unit_row(unit))))
 
 
 def test_of_a_unit_that_is_kept_which_is_shown() -> None:
@@ -83,7 +83,7 @@ class Daemons:
         self.end = anyio.Event()
 
     @asynccontextmanager
-    async def events_as(self, _of_unit: object, **_: object) -> AsyncIterator[AsyncIterator[ReadChange[UnitRow]]]:
+    async def events_in_rows(self) -> AsyncIterator[AsyncIterator[ReadChange[UnitRow]]]:
         changes = self.lives.pop(0)
 
         async def following() -> AsyncIterator[ReadChange[UnitRow]]:
@@ -190,16 +190,16 @@ async def test_timings_follow_when_somebody_wants_them() -> None:
     """What becomes slower meanwhile is no alert, and a unit that changes meanwhile keeps what it came with."""
     timing = timing_of(comparisons=(Comparison(verdict="SLOW", ratio=1.5, against="previous", other_median_us=1.0),))
     two = replace(ONE, id="gemm/two@gfx942")
-    untimed = [ReadChange(1, Topic.unit(one.id), replace(kept(one), untimed=True)) for one in (ONE, two)]
+    untimed = [ReadChange(1, Topic.unit(one.id), unit_row(one, untimed=True)) for one in (ONE, two)]
     asked: list[list[str]] = []
 
-    async def timing_rows(units: list[str]) -> list[list[TimingRow]]:
+    async def unit_rows(units: list[str]) -> list[UnitRow]:
         asked.append(units)
         feed._take([change(f"unit/{two.id}", two)])
-        return [[timing_row(timing, "fresh")] for _ in units]
+        return [kept(replace(one, timings=(timing,))) for one in (ONE, two)]
 
     daemons = Daemons([*untimed, change("workspace", replace(WORKSPACE, unit_count=2))])
-    daemons.timing_rows = timing_rows  # type: ignore[attr-defined]
+    daemons.unit_rows = unit_rows  # type: ignore[attr-defined]
     feed = Feed(daemons)  # type: ignore[arg-type]  # of a client it takes these
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(feed.run)

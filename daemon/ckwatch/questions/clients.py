@@ -24,14 +24,14 @@ class ClientQuestions:
 
     @get("/overview", viewed=True)
     def overview(self) -> Snapshot:
-        """A snapshot in which units have no timings, which may be a hundred times as much."""
+        """A snapshot in which units are rows without their timings: JSON arrays of the fields of `UnitRow`."""
 
     @get("/events", viewed=True, media=NDJSON)
-    def events(self, after: Seq | None = None, *, quiet: bool = False) -> Change:
+    def events(self, after: Seq | None = None, *, quiet: bool = False, rows: bool = False) -> Change:
         """One line per change, as long as the connection is open. After a `reset` take a new snapshot.
 
         `after`: a number, by default the present one. `quiet`: heartbeats only, for a client that has them show
-        that it is there.
+        that it is there. `rows`: units are rows, as those of an overview, with their timings.
         """
 
     @get("/files", viewed=True)

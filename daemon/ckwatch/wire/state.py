@@ -12,6 +12,7 @@ from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Span
 from ckwatch.model.timings import Timing
 from ckwatch.model.topics import Topic
+from ckwatch.wire.rows import UnitRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,12 +164,14 @@ class ShownPlace:
 
 
 class _ByKind:
-    """Lets pydantic look at `kind` where it would try all types; it need not be loaded for that."""
+    """Lets pydantic look at `kind` where it would try all types; it need not be loaded for that. Who asks for rows
+    gets units as such."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: object, handler: Any) -> Any:
         choices = {kind: handler.generate_schema(state) for kind, state in STATES.items()}
-        return {"type": "tagged-union", "discriminator": "kind", "choices": choices}
+        tagged = {"type": "tagged-union", "discriminator": "kind", "choices": choices}
+        return {"type": "union", "choices": [tagged, handler.generate_schema(UnitRow)]}
 
 
 State = Unit | File | Workspace | ShownPlace

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ckwatch.client import Client
     from ckwatch.model.timings import Comparison
     from ckwatch.wire.benchmarks import Baseline
-    from ckwatch.wire.timing_rows import TimingRow
-    from ckwatch_web.feed import Feed, UnitRow
+    from ckwatch.wire.rows import TimingRow, UnitRow
+    from ckwatch_web.feed import Feed
 
 SHAPES_AT_A_TIME = 40
 MOST_DRAWN = 100
@@ -174,7 +174,7 @@ def _row(line: Line, shapes: Sequence[str]) -> Row:
     row: dict[str, Cell] = {
         ID: unit.id,
         UNIT: unit.id,
-        PLACE: unit.place.text,
+        PLACE: unit.place,
         "instance": unit.instance,
         "mean": line.mean,
         "worst": line.worst,
@@ -218,7 +218,7 @@ def best_table(lines: Sequence[Line], shapes: Sequence[str]) -> Table:
             continue
         unit, timing = holders[shape].unit, best[shape]
         rows.append({
-            ID: shape, UNIT: unit.id, PLACE: unit.place.text, "shape": shape, "instance": unit.instance,
+            ID: shape, UNIT: unit.id, PLACE: unit.place, "shape": shape, "instance": unit.instance,
             "median": timing.median_us, "tflops": timing.tflops, "gbps": timing.gbps, "bound": timing.bound_percent,
             "standing": timing.standing_words,
         })  # fmt: skip

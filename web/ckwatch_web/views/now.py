@@ -19,7 +19,8 @@ from ckwatch_web.views.headlines import headlines
 
 if TYPE_CHECKING:
     from ckwatch.model.diagnostics import Diagnostic
-    from ckwatch_web.feed import Feed, QueueSample, UnitRow
+    from ckwatch.wire.rows import UnitRow
+    from ckwatch_web.feed import Feed, QueueSample
 
 COLUMNS = (
     Column(key="unit", title="unit", width=330, pinned=True),
@@ -54,7 +55,7 @@ def unit_cells(row: UnitRow) -> dict[str, Cell]:
     cells: dict[str, Cell] = {
         "id": row.id,
         UNIT: row.id,
-        PLACE: row.place.text,
+        PLACE: row.place,
         "unit": row.id,
         "state": row.state if row.fresh or row.phase != "done" else f"{row.state}, stale",
         "errors": row.errors or None,

@@ -20,7 +20,8 @@ from ckwatch_web.view import Query
 if TYPE_CHECKING:
     from ckwatch.wire.analysis import Calibrated, PredictedRanking
     from ckwatch.wire.imported_timings import ImportedTiming
-    from ckwatch_web.feed import Feed, UnitRow
+    from ckwatch.wire.rows import UnitRow
+    from ckwatch_web.feed import Feed
 
 DRAWN = 2000
 """Points of a series, those with the shortest measured times."""
@@ -41,7 +42,7 @@ def ranking_table(ranking: PredictedRanking, rows: Mapping[str, UnitRow]) -> Tab
         predicted, measured = one.prediction.time_us, ranking.measured_us.get(one.name)
         row = rows.get(one.name)
         found.append({
-            "id": one.name, UNIT: None if row is None else row.id, PLACE: None if row is None else row.place.text,
+            "id": one.name, UNIT: None if row is None else row.id, PLACE: None if row is None else row.place,
             "place": one.place, "instance": one.name, "predicted": _rounded(predicted), "measured": _rounded(measured),
             "ratio": round(measured / predicted, 3) if measured and predicted else None,
             "bound": _rounded(one.prediction.bound_us), "limit": str(one.prediction.limited_by or ""),

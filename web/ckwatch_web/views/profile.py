@@ -44,7 +44,8 @@ from ckwatch_web.view import Query
 if TYPE_CHECKING:
     from ckwatch.model.profiles import KernelProfile, ProfiledLine, ProfiledStack, ProfileFigures
     from ckwatch.wire.analysis import UnitProfile
-    from ckwatch_web.feed import Feed, UnitRow
+    from ckwatch.wire.rows import UnitRow
+    from ckwatch_web.feed import Feed
 
 KEPT = "profiles"
 MOST_KEPT = 8
