@@ -359,13 +359,17 @@ class FakeEngine:
         return Snapshot(seq=self.seq, states=states)
 
     async def changes(self, scope: str, after: int, *, rows: bool = False) -> list[Change]:
-        self._ask("changes", scope or None, after, *(["rows"] if rows else []))
+        self._ask("changes", scope or None, after)
+
+        def shown(state: Any) -> Any:
+            return unit_row(state) if rows and isinstance(state, Unit) else state
+
         if after > self.seq or after < self.oldest:
             return [Change(seq=self.seq, topic=Topic("reset"))]
         while True:
             newer = sorted((seq, topic, state) for topic, (seq, state) in self.states.items() if seq > after)
             if newer:
-                return [Change(seq=seq, topic=Topic(topic), state=state) for seq, topic, state in newer]
+                return [Change(seq=seq, topic=Topic(topic), state=shown(state)) for seq, topic, state in newer]
             self.waiting += 1
             changed = self.changed
             self.moved()
