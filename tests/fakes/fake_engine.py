@@ -55,7 +55,7 @@ from ckwatch.wire.messages import (
     UnsavedText,
 )
 from ckwatch.wire.requests import EditorRequest, FocusRequest, OverlayRequest, ViewRequest
-from ckwatch.wire.rows import unit_row
+from ckwatch.wire.rows import Overview, unit_row
 from ckwatch.wire.state import BuildLine, Change, File, Snapshot, Status, Unit, Workspace, WorkspaceDetail
 from ckwatch.wire.unit_changes import UpgradeLine
 from ckwatch.wire.verification import VerifyLine
@@ -220,8 +220,8 @@ ANSWERS: dict[AnyEndpoint, Any] = {
     TimingQuestions.imported_files: [imported_file()],
     TimingQuestions.remove_imported: None,
     WorkspaceQuestions.unsaved: [UnsavedText(path="/w/a.j2", text="unsaved")],
-    ClientQuestions.snapshot: lambda engine: engine.snapshot(),
-    ClientQuestions.overview: lambda engine: engine.snapshot(rows=True),
+    ClientQuestions.snapshot: lambda engine: Snapshot(seq=engine.seq, states=engine.known_states()),
+    ClientQuestions.overview: lambda engine: Overview(seq=engine.seq, states=engine.known_states(rows=True)),
     UnitQuestions.unit_rows: lambda _, units: [unit_row(unit_of(name, timings=(timing_of(),))) for name in units],
     ClientQuestions.file: lambda _, path: File(path=path, diagnostics=()),
     ClientQuestions.readers_of: lambda _, paths: [[UNIT] for _ in paths],
@@ -351,12 +351,11 @@ class FakeEngine:
         self._ask("status")
         return self.present_status()
 
-    def snapshot(self, *, rows: bool = False) -> Snapshot:
-        states: dict[Topic, Any] = {Topic(topic): state for topic, (_, state) in self.states.items() if state}
+    def known_states(self, *, rows: bool = False) -> dict[Topic, Any]:
+        known: dict[Topic, Any] = {Topic(topic): state for topic, (_, state) in self.states.items() if state}
         if rows:
-            units = {topic: state for topic, state in states.items() if isinstance(state, Unit)}
-            states |= {topic: unit_row(state, untimed=True) for topic, state in units.items()}
-        return Snapshot(seq=self.seq, states=states)
+            known |= {topic: unit_row(one, untimed=True) for topic, one in known.items() if isinstance(one, Unit)}
+        return known
 
     async def changes(self, scope: str, after: int, *, rows: bool = False) -> list[Change]:
         self._ask("changes", scope or None, after)

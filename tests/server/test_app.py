@@ -31,7 +31,7 @@ from ckwatch.wire.language import (
     Vocabulary,
 )
 from ckwatch.wire.messages import Artifact, PlannedUnit, Problem, RenderedText, Run, SlowAnswer, UnitDetail, UnsavedText
-from ckwatch.wire.rows import UnitRow, read_row, unit_row
+from ckwatch.wire.rows import Overview, UnitRow, read_row, unit_row
 from ckwatch.wire.schema import CANDIDATE_LIMIT
 from ckwatch.wire.state import File, Snapshot, Status, Unit, WorkspaceDetail
 from ckwatch.wire.verification import UnitVerification
@@ -54,7 +54,7 @@ ROWS = [
     Row("GET /status", Status, ("status",)),
     Row("GET /snapshot", Snapshot, ("snapshot", None)),
     Row("GET /snapshot?client=vim-1", Snapshot, ("snapshot", "vim-1")),
-    Row("GET /overview?client=x", Snapshot, ("overview", "x")),
+    Row("GET /overview?client=x", Overview, ("overview", "x")),
     Row("GET /units", list[Unit], ("units", None, None)),
     Row(
         "POST /unit-rows", list[UnitRow], ("unit_rows", "x", [UNIT, "gone"]),

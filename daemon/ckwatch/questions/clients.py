@@ -11,6 +11,7 @@ from ckwatch.questions.endpoint import NDJSON, FileName, delete, get, post, put
 if TYPE_CHECKING:
     from ckwatch.wire.cpp import CppAnswer, CppRequest
     from ckwatch.wire.requests import EditorRequest, FocusRequest, OverlayRequest, ViewRequest
+    from ckwatch.wire.rows import Overview
     from ckwatch.wire.schema import ClientId, Paths, Seq
     from ckwatch.wire.state import Change, File, Snapshot
 
@@ -23,8 +24,8 @@ class ClientQuestions:
         """Every state, and the number after which to follow events."""
 
     @get("/overview", viewed=True)
-    def overview(self) -> Snapshot:
-        """A snapshot in which units are rows without their timings: JSON arrays of the fields of `UnitRow`."""
+    def overview(self) -> Overview:
+        """A snapshot with units as rows, JSON arrays of the fields of `UnitRow`, without their timings."""
 
     @get("/events", viewed=True, media=NDJSON)
     def events(self, after: Seq | None = None, *, quiet: bool = False, rows: bool = False) -> Change:

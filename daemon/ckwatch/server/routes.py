@@ -29,7 +29,7 @@ from ckwatch.server.engine_api import Engine
 from ckwatch.server.middleware import RequestRefusedError
 from ckwatch.server.responses import ROUTES_HINT, json_response
 from ckwatch.wire.requests import OverlayRequest
-from ckwatch.wire.rows import UnitRow
+from ckwatch.wire.rows import Overview, UnitRow
 from ckwatch.wire.schema import ClientId
 from ckwatch.wire.schema import Request as JsonRequest
 from ckwatch.wire.state import Snapshot, Unit
@@ -114,7 +114,7 @@ class Handlers:
 
 
 def _response(endpoint: AnyEndpoint, answer: Any, shared: streams.StreamContext) -> Response:
-    if isinstance(answer, Snapshot):
+    if isinstance(answer, (Snapshot, Overview)):
         return streams.json_stream(streams.snapshot_pieces(answer, shared), shared)
     if endpoint.answer in (list[Unit], list[UnitRow]):
         return streams.json_stream(streams.units_pieces(answer, shared), shared)

@@ -28,7 +28,7 @@ from ckwatch.server.engine_api import Engine
 from ckwatch.server.middleware import abort
 from ckwatch.server.responses import json_bytes, problem_of, text_bytes
 from ckwatch.wire.messages import SlowAnswer
-from ckwatch.wire.rows import UnitRow
+from ckwatch.wire.rows import Overview, UnitRow
 from ckwatch.wire.state import Change, Snapshot, State, Unit
 
 _log = logging.getLogger(__name__)
@@ -310,7 +310,7 @@ def json_stream(pieces: Iterable[bytes], shared: StreamContext) -> Stream:
     return Stream(shared, lambda sender: sender.write_all(pieces), "application/json")
 
 
-def snapshot_pieces(snapshot: Snapshot, shared: StreamContext) -> Iterator[bytes]:
+def snapshot_pieces(snapshot: Snapshot | Overview, shared: StreamContext) -> Iterator[bytes]:
     """The states of a snapshot, topic by topic."""
     separator = b'{"seq":%d,"states":{' % snapshot.seq
     for topic, state in snapshot.states.items():

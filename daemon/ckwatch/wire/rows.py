@@ -3,16 +3,16 @@ are 90 MB of it as `Unit`s."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.timings import Comparison, Timing
+from ckwatch.model.topics import Topic
 from ckwatch.model.verification import VerificationOutcome
 from ckwatch.wire.alerts import Standing, standing
 from ckwatch.wire.figures_text import AT_WORK, STAND_IN, toolchain_words
-
-if TYPE_CHECKING:
-    from ckwatch.wire.state import Unit
+from ckwatch.wire.state import TaggedState, Unit
 
 FLUSHED = ", instruction caches flushed"
 
@@ -113,6 +113,14 @@ class UnitRow(NamedTuple):
         if self.phase in AT_WORK:
             return self.phase
         return self.outcome or self.phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """A `Snapshot` with units as rows without their timings."""
+
+    seq: int
+    states: Mapping[Topic, TaggedState | UnitRow]
 
 
 def unit_row(unit: Unit, *, untimed: bool = False) -> UnitRow:

@@ -12,7 +12,6 @@ from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.text import Span
 from ckwatch.model.timings import Timing
 from ckwatch.model.topics import Topic
-from ckwatch.wire.rows import UnitRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,14 +163,12 @@ class ShownPlace:
 
 
 class _ByKind:
-    """Lets pydantic look at `kind` where it would try all types; it need not be loaded for that. Who asks for rows
-    gets units as such."""
+    """Lets pydantic look at `kind` where it would try all types; it need not be loaded for that."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: object, handler: Any) -> Any:
         choices = {kind: handler.generate_schema(state) for kind, state in STATES.items()}
-        tagged = {"type": "tagged-union", "discriminator": "kind", "choices": choices}
-        return {"type": "union", "choices": [tagged, handler.generate_schema(UnitRow)]}
+        return {"type": "tagged-union", "discriminator": "kind", "choices": choices}
 
 
 State = Unit | File | Workspace | ShownPlace

@@ -22,7 +22,7 @@ from ckwatch.engine.to_wire import shown_to_wire, unit_to_wire, workspace_to_wir
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.topics import WORKSPACE, Topic
 from ckwatch.wire import state as wire
-from ckwatch.wire.rows import UnitRow, unit_row
+from ckwatch.wire.rows import Overview, UnitRow, unit_row
 
 SENT_UNITS_KEPT = 200
 """Units whose last states are kept, 4 KB each with their JSON: followers that come together want the same."""
@@ -113,17 +113,23 @@ class SnapshotQueries:
 
     async def snapshot(self, scope: str) -> wire.Snapshot:
         """Everything; each unit as it is when it is read."""
-        return await self._everything(scope, partial(self._sent.of, scope))
+        seq, states = await self._everything(scope, partial(self._sent.of, scope))
+        return wire.Snapshot(seq=seq, states=states)  # type: ignore[arg-type]  # of whole units
 
-    async def overview(self, scope: str) -> wire.Snapshot:
+    async def overview(self, scope: str) -> Overview:
         """Everything but timings, with units as rows."""
-        return await self._everything(scope, lambda unit: unit_row(unit_to_wire(unit, timings=False), untimed=True))
+        seq, states = await self._everything(
+            scope, lambda unit: unit_row(unit_to_wire(unit, timings=False), untimed=True)
+        )
+        return Overview(seq=seq, states=states)
 
     async def unit_rows(self, scope: str, units: Sequence[str]) -> Iterator[UnitRow]:
         """Those of the units that are there, each as it is when it is read."""
         return map(unit_row, filter(None, map(partial(self._sent.named, scope), units)))
 
-    async def _everything(self, scope: str, shown: Callable[[UnitState], wire.Unit | UnitRow]) -> wire.Snapshot:
+    async def _everything(
+        self, scope: str, shown: Callable[[UnitState], wire.Unit | UnitRow]
+    ) -> tuple[int, LazySnapshot]:
         seq = self._loop.feed.seq
         states: dict[Topic, TopicState] = {WORKSPACE: workspace_to_wire(self._state, scope)}
         paths = {*self._loop.diagnosed.paths(MAIN), *self._state.main.diagnostics}
@@ -134,7 +140,7 @@ class SnapshotQueries:
             states[Topic.file(path)] = await self.file(scope, path)
         # What changes until a unit is read comes again as a change after `seq`.
         units = LazySnapshot(states, self._state.members(scope), partial(self._state.seen, scope), shown)
-        return wire.Snapshot(seq=seq, states=units)  # type: ignore[arg-type]  # or rows
+        return seq, units
 
     async def changes(self, scope: str, after: int, *, rows: bool = False) -> Sequence[wire.Change]:
         """The next topics that changed after `after`, units as `rows` or whole; waits until there is one."""
