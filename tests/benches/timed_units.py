@@ -7,9 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ckwatch.model.timings import Timing
-from ckwatch.wire.timing_rows import TimingRow
-from ckwatch_web.feed import Feed, UnitRow
-from ckwatch_web.places import TextPlace
+from ckwatch.wire.rows import TimingRow, UnitRow
+from ckwatch_web.feed import Feed
 
 DEVICE = "test device"
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -40,7 +39,7 @@ def unit_row(instance: str = "a", timings: Iterable[TimingRow] = (), **changes: 
     known = tuple(timings)
     fields: dict[str, Any] = {
         "id": f"{kernel}/{instance}@{arch}", "kernel": kernel, "instance": instance, "arch": arch,
-        "place": TextPlace("/w/k.kernel.toml", 6, 7), "phase": "done", "outcome": "built", "fresh": True, "errors": 0,
+        "place": "/w/k.kernel.toml:7:8", "phase": "done", "outcome": "built", "fresh": True, "errors": 0,
         "seconds": 1.0, "finished_at": 1e9, "cause": "", "measuring": "", "to_measure": 0,
         "unmeasured": "", "headline": "64 VGPR", "artifact": "a1", "verification": "", "verification_outcome": "",
         "verifying": False, "slow": "", "timings": known,

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from benches import timed_units
 from benches.timed_units import HOSTILE
-from ckwatch_web.feed import Feed, UnitRow
-from ckwatch_web.places import TextPlace
+from ckwatch.wire.rows import UnitRow
+from ckwatch_web.feed import Feed
 
 __all__ = ["HOSTILE", "feed_of", "unit_row"]
 
@@ -19,7 +19,7 @@ def unit_row(name: str = "k/one@gfx942", **fields: Any) -> UnitRow:
     """A unit that was built, unless `fields` say otherwise."""
     kernel, _, rest = name.partition("/")
     instance, _, arch = rest.rpartition("@")
-    named: dict[str, Any] = {"kernel": kernel, "arch": arch, "place": TextPlace("/w/k.kernel.toml", 4, 8)}
+    named: dict[str, Any] = {"kernel": kernel, "arch": arch, "place": "/w/k.kernel.toml:5:9"}
     return timed_units.unit_row(instance, **(FROM_THE_STORE | named | fields))
 
 

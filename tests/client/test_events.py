@@ -6,6 +6,7 @@ import gc
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -17,7 +18,9 @@ from ckwatch.client.overlays import PAUSES_S
 from ckwatch.model.errors import ProtocolError
 from ckwatch.model.topics import Topic
 from ckwatch.wire.encoding import to_json
+from ckwatch.wire.rows import unit_row
 from ckwatch.wire.state import Change, File, State
+from fakes.fake_benchmarks import timing_of
 from fakes.fake_engine import unit_of
 
 pytestmark = pytest.mark.usefixtures("nothing_blocks")
@@ -96,6 +99,17 @@ async def test_units_in_brief_are_all_that_whole_ones_are(client: Client, daemon
         assert (await anext(events))[1:] == ("file//w/a", file)
         daemon.engine.change(ONE, None)
         assert (await anext(events))[1:] == (ONE, None)
+
+
+async def test_units_in_rows_have_no_timings_until_they_change(client: Client, daemon: Bench) -> None:
+    unit = unit_of(timings=(timing_of(),))
+    daemon.engine.change(ONE, unit)
+    async with client.events_in_rows() as events:
+        assert (await anext(events))[1:] == (ONE, unit_row(unit, untimed=True))
+        assert await client.unit_rows([unit.id]) == [unit_row(unit)]
+        changed = replace(unit, errors=1)
+        daemon.engine.change(ONE, changed)
+        assert (await anext(events))[1:] == (ONE, unit_row(changed))
 
 
 @pytest.mark.parametrize("data", [b'{"seq":1,"states":{"unit/a":{}}}', b'{"seq":1,"states":{"unit/a":{"place":3}}}'])

@@ -15,7 +15,7 @@ from ckwatch.model.causes import ARTIFACT_LOST
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.system.processes import is_running
 from ckwatch.wire.benchmarks import BenchLine
-from ckwatch.wire.timing_rows import timing_row
+from ckwatch.wire.rows import timing_row
 from engine.timed_workspace import KERNEL, SETTINGS, TEMPLATE, Timed, lines_of
 from fakes.patience import PATIENCE_S
 from references.naive_kernels import BATCHED_GEMM, CONVOLUTION, naive_files
@@ -94,8 +94,8 @@ async def test_the_next_daemon_knows_the_timings(timed: Timed) -> None:
         await seen.until(lambda s: "one" in s.units and s.units["one"].fresh)
         rows = seen.units["one"].timings
         assert ([row.id for row in rows], {row.standing for row in rows}) == (before, {"fresh"})
-        brief, gone = await daemon.snapshots.timing_rows(MAIN, [UNIT, "gone"])
-        assert (brief, gone) == ([timing_row(row, row.standing) for row in rows], [])
+        (brief,) = await daemon.snapshots.unit_rows(MAIN, [UNIT, "gone"])
+        assert (brief.timings, brief.untimed) == (tuple(map(timing_row, rows)), False)
 
 
 async def test_an_edit_times_by_itself_and_the_old_timing_is_stale_meanwhile(timed: Timed) -> None:

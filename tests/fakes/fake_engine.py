@@ -55,8 +55,8 @@ from ckwatch.wire.messages import (
     UnsavedText,
 )
 from ckwatch.wire.requests import EditorRequest, FocusRequest, OverlayRequest, ViewRequest
+from ckwatch.wire.rows import Overview, unit_row
 from ckwatch.wire.state import BuildLine, Change, File, Snapshot, Status, Unit, Workspace, WorkspaceDetail
-from ckwatch.wire.timing_rows import timing_row
 from ckwatch.wire.unit_changes import UpgradeLine
 from ckwatch.wire.verification import VerifyLine
 from fakes.fake_benchmarks import UNIT, timing_of
@@ -220,13 +220,9 @@ ANSWERS: dict[AnyEndpoint, Any] = {
     TimingQuestions.imported_files: [imported_file()],
     TimingQuestions.remove_imported: None,
     WorkspaceQuestions.unsaved: [UnsavedText(path="/w/a.j2", text="unsaved")],
-    **dict.fromkeys(
-        (ClientQuestions.snapshot, ClientQuestions.overview),
-        lambda engine: Snapshot(
-            seq=engine.seq, states={topic: state for topic, (_, state) in engine.states.items() if state}
-        ),
-    ),
-    UnitQuestions.timing_rows: lambda _, units: [[timing_row(timing_of(), "fresh")] for _ in units],
+    ClientQuestions.snapshot: lambda engine: Snapshot(seq=engine.seq, states=engine.known_states()),
+    ClientQuestions.overview: lambda engine: Overview(seq=engine.seq, states=engine.known_states(rows=True)),
+    UnitQuestions.unit_rows: lambda _, units: [unit_row(unit_of(name, timings=(timing_of(),))) for name in units],
     ClientQuestions.file: lambda _, path: File(path=path, diagnostics=()),
     ClientQuestions.readers_of: lambda _, paths: [[UNIT] for _ in paths],
     ClientQuestions.ask_cpp: lambda _, request: CppAnswer(unit=request.unit or UNIT, result=HOVER),
@@ -355,14 +351,24 @@ class FakeEngine:
         self._ask("status")
         return self.present_status()
 
-    async def changes(self, scope: str, after: int) -> list[Change]:
+    def known_states(self, *, rows: bool = False) -> dict[Topic, Any]:
+        known: dict[Topic, Any] = {Topic(topic): state for topic, (_, state) in self.states.items() if state}
+        if rows:
+            known |= {topic: unit_row(one, untimed=True) for topic, one in known.items() if isinstance(one, Unit)}
+        return known
+
+    async def changes(self, scope: str, after: int, *, rows: bool = False) -> list[Change]:
         self._ask("changes", scope or None, after)
+
+        def shown(state: Any) -> Any:
+            return unit_row(state) if rows and isinstance(state, Unit) else state
+
         if after > self.seq or after < self.oldest:
             return [Change(seq=self.seq, topic=Topic("reset"))]
         while True:
             newer = sorted((seq, topic, state) for topic, (seq, state) in self.states.items() if seq > after)
             if newer:
-                return [Change(seq=seq, topic=Topic(topic), state=state) for seq, topic, state in newer]
+                return [Change(seq=seq, topic=Topic(topic), state=shown(state)) for seq, topic, state in newer]
             self.waiting += 1
             changed = self.changed
             self.moved()

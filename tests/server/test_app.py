@@ -31,9 +31,9 @@ from ckwatch.wire.language import (
     Vocabulary,
 )
 from ckwatch.wire.messages import Artifact, PlannedUnit, Problem, RenderedText, Run, SlowAnswer, UnitDetail, UnsavedText
+from ckwatch.wire.rows import Overview, UnitRow, read_row, unit_row
 from ckwatch.wire.schema import CANDIDATE_LIMIT
 from ckwatch.wire.state import File, Snapshot, Status, Unit, WorkspaceDetail
-from ckwatch.wire.timing_rows import TimingRow
 from ckwatch.wire.verification import UnitVerification
 from fakes.fake_benchmarks import timing_of
 from fakes.fake_engine import HOVER, WORDS, FakeEngine, unit_of
@@ -54,10 +54,10 @@ ROWS = [
     Row("GET /status", Status, ("status",)),
     Row("GET /snapshot", Snapshot, ("snapshot", None)),
     Row("GET /snapshot?client=vim-1", Snapshot, ("snapshot", "vim-1")),
-    Row("GET /overview?client=x", Snapshot, ("overview", "x")),
+    Row("GET /overview?client=x", Overview, ("overview", "x")),
     Row("GET /units", list[Unit], ("units", None, None)),
     Row(
-        "POST /timing-rows", list[list[TimingRow]], ("timing_rows", "x", [UNIT, "gone"]),
+        "POST /unit-rows", list[UnitRow], ("unit_rows", "x", [UNIT, "gone"]),
         {"units": [UNIT, "gone"], "client": "x"},
     ),
     Row("GET /units?pattern=gemm&pattern=a%2Fb%40c%2B&client=x", list[Unit], ("units", "x", ["gemm", "a/b@c+"])),
@@ -197,12 +197,15 @@ async def test_answers_hold_what_the_engine_said(served: Served) -> None:
     assert (await served.http.get("/snapshot")).json() == {"seq": 2, "states": {}}
 
 
-async def test_an_overview_is_a_snapshot_without_timings(served: Served) -> None:
-    served.engine.change(f"unit/{UNIT}", unit_of(UNIT, timings=(timing_of(),)))
+async def test_an_overview_is_a_snapshot_with_units_as_rows_without_timings(served: Served) -> None:
+    unit = unit_of(UNIT, timings=(timing_of(),))
+    served.engine.change(f"unit/{UNIT}", unit)
     served.engine.change("file//w/a", File(path="/w/a", diagnostics=()))
     whole = (await served.http.get("/snapshot")).json()
-    assert whole["states"][f"unit/{UNIT}"].pop("timings")
-    assert (await served.http.get("/overview")).json() == whole
+    rows = (await served.http.get("/overview")).json()
+    assert read_row(rows["states"].pop(f"unit/{UNIT}")) == unit_row(unit, untimed=True)
+    del whole["states"][f"unit/{UNIT}"]
+    assert rows == whole
 
 
 async def test_a_unit_that_was_not_built_has_no_artifact(served: Served) -> None:

@@ -89,9 +89,9 @@ async def test_an_engine_that_wakes_for_nothing_is_no_news(serve: Serve) -> None
     """Changes of other clients' views wake a follower, too."""
 
     class Restless(FakeEngine):
-        async def changes(self, scope: str, after: int) -> list[Change]:
+        async def changes(self, scope: str, after: int, *, rows: bool = False) -> list[Change]:
             with anyio.move_on_after(0.001):
-                return await super().changes(scope, after)
+                return await super().changes(scope, after, rows=rows)
             return []
 
     for heartbeat_s in (0.1, 0.4, 1.6, 6.4, 25.6):

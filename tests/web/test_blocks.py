@@ -31,7 +31,7 @@ from ckwatch_web.content import (
     without_marks,
 )
 from ckwatch_web.export import pages
-from ckwatch_web.grid import HEAT_STEPS, MOST_WRAPPED, grid_options, height_px, transaction
+from ckwatch_web.grid import HEAT_STEPS, LINE_PX, MOST_WRAPPED, grid_options, height_px, transaction
 from ckwatch_web.places import TextPlace, place_in
 from ckwatch_web.plots import HEAT_COLOURS, base, log_axis, log_ticks, painted
 from ckwatch_web.static_html import MOST_ROWS, csv_files, echarts_script, page, shown
@@ -121,6 +121,9 @@ def test_long_text_has_several_lines_and_names_keep_their_backticks() -> None:
     assert ":valueFormatter" in said
     assert ":valueFormatter" not in name
     assert height_px(of_long) > height_px(of_short)
+    words, whole = (Table(key="t", title="T", columns=columns, rows=({**long, "said": text},)) for text in
+                    ("a " * 20, "a " * 9 + "a" * 19 + " b"))  # fmt: skip
+    assert height_px(whole) - height_px(words) == LINE_PX  # a word that does not fit leaves the rest of its line empty
     many = Table(key="t", title="T", columns=columns, rows=(long,) * (MOST_WRAPPED + 1))
     assert not grid_options(many, narrow=False)["columnDefs"][1]["wrapText"]
 

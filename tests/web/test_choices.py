@@ -74,6 +74,7 @@ async def test_what_is_gone_is_said_and_nothing_else_is_shown(view: PageView, ke
 @pytest.mark.parametrize("name", ["history", "compare", "compile-time", "predicted", "verification"])
 async def test_a_unit_that_disappears_is_not_replaced_by_another(name: str) -> None:
     view, query = VIEWS[name], {"unit": "k/one@gfx942"}
+    await view.load()
     shown, two = feed(ONE), unit_row("k/two@gfx942")
     before = view.depends(shown, query)
     shown.units = {two.id: two}
@@ -89,8 +90,10 @@ async def test_a_unit_that_disappears_is_not_replaced_by_another(name: str) -> N
 
 @pytest.mark.parametrize(("name", "action"), [("compile-time", "trace"), ("verification", "verify")])
 async def test_nothing_is_done_to_another_unit(name: str, action: str) -> None:
+    view = VIEWS[name]
+    await view.load()
     with pytest.raises(CkwatchError, match="there is no such unit"):
-        await VIEWS[name].actions[action](feed(ONE), {"unit": "k/gone@gfx942"})
+        await view.actions[action](feed(ONE), {"unit": "k/gone@gfx942"})
 
 
 def test_the_nearest_of_very_many_names_are_found() -> None:

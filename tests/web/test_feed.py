@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,58 +18,14 @@ from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.text import Position, Span
 from ckwatch.model.timings import Comparison
 from ckwatch.model.topics import Topic
-from ckwatch.wire.alerts import standing_of
 from ckwatch.wire.benchmarks import BenchLine
-from ckwatch.wire.encoding import to_json
+from ckwatch.wire.rows import UnitRow, unit_row
 from ckwatch.wire.state import File, Unit, Workspace
-from ckwatch.wire.timing_rows import TimingRow, timing_row
 from ckwatch_web.content import PLACE, Note, Plot, Table
-from ckwatch_web.feed import Feed, QueueSample, UnitRow, row_of
+from ckwatch_web.feed import Feed, QueueSample
 from ckwatch_web.views import now
 from fakes.fake_benchmarks import timing_of
-from fakes.fake_engine import figures_of, unit_of
-
-
-def kept(unit: Unit) -> UnitRow:
-    return row_of(json.loads(to_json(unit)))
-
-
-def test_of_a_unit_that_is_kept_which_is_shown() -> None:
-    timing = timing_of(
-        comparisons=(
-            Comparison(verdict="SLOW", ratio=1.5, against="previous", other_median_us=1.0),
-            Comparison(verdict="FAST", ratio=0.5, against="baseline main", other_median_us=1.0),
-        ),
-        tflops=2.0,
-    )
-    row = kept(unit_of(timings=(timing,), figures=figures_of(), seconds=2.5, to_measure=("a", "b")))
-    assert (row.kernel, row.instance, row.arch) == ("gemm", "m128", "gfx942")
-    assert row.headline == figures_of().headline
-    assert (row.seconds, row.to_measure, row.state) == (2.5, 2, "built")
-    (own,) = row.timings
-    assert (own.median_us, own.tflops) == (10.0, 2.0)
-    assert (own.previous_verdict, own.previous_ratio) == ("SLOW", 1.5)
-    assert (own.baseline_verdict, own.baseline_ratio) == ("FAST", 0.5)
-
-
-def test_equal_units_are_equal_rows() -> None:
-    unit = unit_of(timings=(timing_of(),))
-    assert kept(unit) == kept(unit)
-    assert kept(unit) != kept(unit_of(timings=(timing_of(median_us=11.0),)))
-
-
-@pytest.mark.parametrize(
-    ("fields", "state"),
-    [
-        ({"measuring": "s"}, "timing"),
-        ({"verifying": True}, "verifying"),
-        ({"phase": "queued"}, "queued"),
-        ({"phase": "done", "outcome": "failed"}, "failed"),
-        ({"phase": "idle", "outcome": None}, "idle"),
-    ],
-)
-def test_a_unit_is_in_one_state(fields: dict[str, Any], state: str) -> None:
-    assert kept(unit_of(**fields)).state == state
+from fakes.fake_engine import unit_of
 
 
 class Daemons:
@@ -83,7 +38,7 @@ class Daemons:
         self.end = anyio.Event()
 
     @asynccontextmanager
-    async def events_as(self, _of_unit: object, **_: object) -> AsyncIterator[AsyncIterator[ReadChange[UnitRow]]]:
+    async def events_in_rows(self) -> AsyncIterator[AsyncIterator[ReadChange[UnitRow]]]:
         changes = self.lives.pop(0)
 
         async def following() -> AsyncIterator[ReadChange[UnitRow]]:
@@ -100,7 +55,7 @@ ONE = unit_of()
 
 
 def change(topic: str, state: Any) -> ReadChange[UnitRow]:
-    return ReadChange(1, Topic(topic), kept(state) if isinstance(state, Unit) else state)
+    return ReadChange(1, Topic(topic), unit_row(state) if isinstance(state, Unit) else state)
 
 
 def diagnostic(message: str = "wrong", line: int = 0, path: str = "/w/t.j2", **fields: Any) -> Diagnostic:
@@ -190,16 +145,16 @@ async def test_timings_follow_when_somebody_wants_them() -> None:
     """What becomes slower meanwhile is no alert, and a unit that changes meanwhile keeps what it came with."""
     timing = timing_of(comparisons=(Comparison(verdict="SLOW", ratio=1.5, against="previous", other_median_us=1.0),))
     two = replace(ONE, id="gemm/two@gfx942")
-    untimed = [ReadChange(1, Topic.unit(one.id), replace(kept(one), untimed=True)) for one in (ONE, two)]
+    untimed = [ReadChange(1, Topic.unit(one.id), unit_row(one, untimed=True)) for one in (ONE, two)]
     asked: list[list[str]] = []
 
-    async def timing_rows(units: list[str]) -> list[list[TimingRow]]:
+    async def unit_rows(units: list[str]) -> list[UnitRow]:
         asked.append(units)
         feed._take([change(f"unit/{two.id}", two)])
-        return [[timing_row(timing, "fresh")] for _ in units]
+        return [unit_row(replace(one, timings=(timing,))) for one in (ONE, two)]
 
     daemons = Daemons([*untimed, change("workspace", replace(WORKSPACE, unit_count=2))])
-    daemons.timing_rows = timing_rows  # type: ignore[attr-defined]
+    daemons.unit_rows = unit_rows  # type: ignore[attr-defined]
     feed = Feed(daemons)  # type: ignore[arg-type]  # of a client it takes these
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(feed.run)
@@ -258,7 +213,7 @@ async def test_the_view_shows_units_messages_and_warnings(tmp_path: Path) -> Non
     template = tmp_path / "t.j2"
     template.write_text("first\n  second line\n")
     feed = Feed(SimpleNamespace())  # type: ignore[arg-type]  # the view asks nothing
-    feed.units = {ONE.id: kept(ONE)}
+    feed.units = {ONE.id: unit_row(ONE)}
     feed.workspace = replace(WORKSPACE, warnings={"disk": "nearly full"}, problem="no compiler")
     feed.diagnostics = {str(template): (diagnostic(line=1, path=str(template)), diagnostic(line=9, path="/nowhere"))}
     content = await now.show(feed, {})
@@ -304,22 +259,3 @@ def test_what_becomes_worse_is_an_alert_once_all_was_read() -> None:
         feed._take([change(Topic.unit(ONE.id), unit)])
     assert [one.line for one in feed.alerts] == [f"{ONE.id}: failed to build"]
     assert feed.alerts_seen == 1
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"outcome": "faulted"},
-        {"timings": (timing_of(failure="wrong result", message="NaN\nat 1"),)},
-        {"timings": (timing_of(failure="wrong result", standing="stale"),)},
-        {"timings": (timing_of(comparisons=(
-            Comparison(verdict="SLOW", ratio=1.5, against="previous", other_median_us=1.0),
-            Comparison(verdict="SLOW", ratio=1.2, against="baseline main", other_median_us=1.0),
-            Comparison(verdict="SLOW", ratio=1.2, against="library", other_median_us=1.0),
-        )),)},
-    ],
-)  # fmt: skip
-def test_a_row_stands_as_its_unit(fields: dict[str, Any]) -> None:
-    unit = unit_of(**fields)
-    assert kept(unit).standing == standing_of(unit)

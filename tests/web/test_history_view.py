@@ -12,6 +12,7 @@ from ckwatch import CkwatchError
 from ckwatch.model.timings import Comparison, Timing
 from ckwatch.wire.messages import Run
 from ckwatch_web.content import NO_UNITS, PLACE, Choice, Content, Facts, Note, Plot, Table
+from ckwatch_web.places import place_in
 from ckwatch_web.plots import painted
 from ckwatch_web.static_html import page
 from ckwatch_web.views.history import (
@@ -160,7 +161,7 @@ async def test_the_view() -> None:
     assert [plot.title for plot in blocks(content, Plot)] == ["s"]
     assert "SLOW" in blocks(content, Plot)[0].summary
     assert [table.key for table in blocks(content, Table)] == ["timings", "runs"]
-    assert blocks(content, Facts)[0].place == UNIT.place
+    assert blocks(content, Facts)[0].place == place_in(UNIT.place)
 
 
 async def test_many_shapes_can_be_chosen_from() -> None:

@@ -78,7 +78,7 @@ def test_an_instance_of_the_workspace_is_its_unit() -> None:
     texts = Texts(units={unit.id: unit}, kernel_file=TextPlace("/w/k.kernel.toml", 0))
     first, second, *_ = table(blocks_of(FOUND, "s", texts), "points").rows
     assert (first[UNIT], first[PLACE]) == (None, "/w/k.kernel.toml:1:1")
-    assert (second[UNIT], second[PLACE]) == (unit.id, unit.place.text)
+    assert (second[UNIT], second[PLACE]) == (unit.id, unit.place)
 
 
 def test_the_best_of_each_shape_has_an_interval_and_a_confidence() -> None:

@@ -7,9 +7,9 @@ import pytest
 from cases.web_rows import HOSTILE, feed_of, unit_row
 from ckwatch.model.text import span
 from ckwatch.model.verification import ProblemOutcome
+from ckwatch.wire.rows import UnitRow
 from ckwatch.wire.verification import UnitVerification
 from ckwatch_web.content import PLACE, UNIT, Action, Note
-from ckwatch_web.feed import UnitRow
 from ckwatch_web.views import verification
 from ckwatch_web.views.verification import (
     findings,

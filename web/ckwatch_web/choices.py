@@ -13,7 +13,8 @@ from ckwatch_web.content import Choice
 from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
-    from ckwatch_web.feed import Feed, UnitRow
+    from ckwatch.wire.rows import UnitRow
+    from ckwatch_web.feed import Feed
 
 Suits = Callable[["UnitRow"], bool]
 """True of a unit that a view has something to show of."""

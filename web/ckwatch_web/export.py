@@ -119,6 +119,7 @@ async def _write(
     view, wrong = VIEWS[one.view], []
     try:
         if action is not None:
+            await view.load()
             await view.actions[action](feed, one.query)
         content = await view.show(feed, one.query)
     except CkwatchError as error:

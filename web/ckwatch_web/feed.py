@@ -1,7 +1,6 @@
 """The page's knowledge of the workspace: the state of everything according to the daemon's events, kept small.
 
-Of each unit and each timing that is kept which is shown among thousands: 5,000 units with 100,000 timings come as 90 MB
-of JSON.
+Units are rows, as the daemon makes them: of each unit and each timing that which is shown among thousands.
 """
 
 from __future__ import annotations
@@ -9,25 +8,20 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from dataclasses import field, replace
-from sys import intern
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from ckwatch import CkwatchError, connect
 from ckwatch.model.lazy_dataclass import dataclass
-from ckwatch.model.timings import Timing
 from ckwatch.model.topics import WORKSPACE
-from ckwatch.model.verification import VerificationOutcome
-from ckwatch.wire.alerts import Alert, Standing, alerts, standing
-from ckwatch.wire.encoding import adapter
-from ckwatch.wire.figures_text import AT_WORK, toolchain_words
+from ckwatch.wire.alerts import Alert, Standing, alerts
+from ckwatch.wire.figures_text import AT_WORK
+from ckwatch.wire.rows import UnitRow
 from ckwatch.wire.schema import TIMED_LIMIT
-from ckwatch.wire.timing_rows import TimingRow, timing_row
-from ckwatch_web.places import TextPlace
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -56,69 +50,6 @@ LOOK_S = 1.0
 
 RETRY_S = 5.0
 """How long after a failure tuning runs are watched again."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitRow:
-    """The visible part of a unit among thousands; see `ckwatch.Unit`."""
-
-    id: str
-    kernel: str
-    instance: str
-    arch: str
-    place: TextPlace
-    phase: str
-    outcome: str
-    fresh: bool
-    errors: int
-    seconds: float
-    finished_at: float
-    cause: str
-    measuring: str
-    to_measure: int
-    unmeasured: str
-    headline: str
-    artifact: str
-    verification: str
-    verification_outcome: str
-    verifying: bool
-    slow: str
-    timings: tuple[TimingRow, ...]
-    timed_at: float = 0.0
-    profiled_at: float = 0.0
-    """When the last of its timings was taken (Unix seconds)."""
-    untimed: bool = False
-    """Its timings are not known yet, or may be others by now."""
-    generation: int = 0
-    verification_fresh: bool = False
-    """True if the verification, if there is one, is of the present artifact."""
-    toolchains: str = ""
-    """Results with other toolchains."""
-
-    @property
-    def standing(self) -> Standing:
-        """The unit as alerts see it."""
-        failed = self.verification_fresh and self.verification_outcome == VerificationOutcome.FAILED
-        return standing(
-            self.outcome,
-            self.timings,
-            lambda timing: (
-                ("previous", timing.previous_verdict, timing.previous_ratio or 1.0),
-                ("baseline", timing.baseline_verdict, timing.baseline_ratio or 1.0),
-            ),
-            self.verification if failed else None,
-        )
-
-    @property
-    def state(self) -> str:
-        """One word: what it is doing, else its outcome, as the command line says it."""
-        if self.measuring:
-            return "timing"
-        if self.verifying:
-            return "verifying"
-        if self.phase in AT_WORK:
-            return self.phase
-        return self.outcome or self.phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,51 +83,6 @@ class BackgroundJob:
     def running(self) -> bool:
         """True if it goes on."""
         return not self.ended.is_set()
-
-
-_OF_UNITS = {
-    **dict.fromkeys(("id", "instance", "fresh", "errors")), "seconds": 0.0, "finished_at": 0.0, "measuring": "",
-    "unmeasured": "", "verifying": False, "slow": "", "generation": 0, "profiled_at": 0.0,
-}  # fmt: skip
-"""Fields that are kept as they are sent, and what stands for null."""
-
-
-def _kept(raw: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: empty if (value := raw.get(name)) is None else value for name, empty in names.items()}
-
-
-def row_of(raw: Mapping[str, Any]) -> UnitRow:
-    """A unit as JSON has it."""
-    start = raw["place"]["start"]
-    figures, verification = raw.get("figures") or {}, raw.get("verification") or {}
-    causes = raw.get("cause") or ()
-    sent = adapter(tuple[Timing, ...]).validate_python(raw.get("timings") or ())
-    timings = tuple(timing_row(timing, timing.standing) for timing in sent)
-    return UnitRow(
-        **_kept(raw, _OF_UNITS),
-        kernel=intern(raw["kernel"]),
-        arch=intern(raw["arch"]),
-        place=TextPlace(intern(raw["place"]["path"]), start["line"], start["column"]),
-        phase=intern(raw["phase"]),
-        outcome=intern(raw["outcome"] or ""),
-        cause=causes[0]["what"] if causes else "",
-        to_measure=len(raw.get("to_measure") or ()),
-        headline=figures.get("headline") or "",
-        artifact=figures.get("artifact_key") or "",
-        verification=verification.get("summary") or raw.get("unverified") or "",
-        verification_outcome=intern(verification.get("outcome") or ""),
-        timings=timings,
-        timed_at=_last_of(timings),
-        untimed="timings" not in raw,
-        verification_fresh=verification.get("standing") == "fresh",
-        toolchains=toolchain_words(
-            (one["name"], one["outcome"], one["working"]) for one in raw.get("toolchains") or ()
-        ),
-    )
-
-
-def _last_of(timings: Iterable[TimingRow]) -> float:
-    return max((timing.taken_at for timing in timings), default=0.0)
 
 
 class Feed:
@@ -318,7 +204,7 @@ class Feed:
                 tasks.start_soon(self._take_all, receive.clone())
                 async with send:
                     try:
-                        async with self.client.events_as(row_of, untimed=True) as changes:
+                        async with self.client.events_in_rows() as changes:
                             async for change in changes:
                                 try:
                                     send.send_nowait(change)  # a turn of the event loop for each would be a second
@@ -337,19 +223,16 @@ class Feed:
         while True:
             with suppress(CkwatchError):  # the daemon that comes next is asked
                 while self.connected and (some := [row.id for row in self.units.values() if row.untimed][:TIMED_LIMIT]):
-                    for unit, timings in zip(some, await self.client.timing_rows(some), strict=True):
-                        self._take_timings(unit, tuple(timings))
+                    for row in await self.client.unit_rows(some):
+                        before = self.units.get(row.id)
+                        if before is not None and before.untimed:  # else it has changed, and came with them
+                            self.units[row.id] = row
+                            if self.timed:
+                                self._compare(before, row)
                 if self.connected and self.loaded and not self.timed:
                     self.timed = True
                     self._note()
             revision = await self.changed(revision)
-
-    def _take_timings(self, unit: str, timings: tuple[TimingRow, ...]) -> None:
-        row = self.units.get(unit)
-        if row is not None and row.untimed:  # else it has changed, and came with them
-            self.units[unit] = now = replace(row, timings=timings, timed_at=_last_of(timings), untimed=False)
-            if self.timed:
-                self._compare(row, now)
 
     async def _until_there_is_one(self) -> None:
         """A daemon that was stopped is not started here: only looked for."""
@@ -385,7 +268,7 @@ class Feed:
                 if isinstance(state, UnitRow):
                     before = self.units.get(name)
                     if before is not None and state.untimed:
-                        state = replace(state, timings=before.timings, timed_at=before.timed_at)
+                        state = state._replace(timings=before.timings, timed_at=before.timed_at)
                     self._compare(before, state)
                     self.units[name] = state
                 else:

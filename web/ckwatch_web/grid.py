@@ -144,9 +144,21 @@ def height_px(table: Table, *, narrow: bool = False) -> int:
             for one in table.columns
             if one.kind == "text"
         ]
-        lines = (max((len(str(row.get(key) or "")) // fit for key, fit in fits), default=0) for row in table.rows)
-        height += LINE_PX * sum(lines)
+        lines = (max((_line_count(str(row.get(key) or ""), fit) for key, fit in fits), default=1) for row in table.rows)
+        height += LINE_PX * (sum(lines) - len(table.rows))
     return min(height, most)
+
+
+def _line_count(text: str, fit: int) -> int:
+    """Lines of `fit` characters that a text takes whose words stay whole where they fit."""
+    count, used = 1, 0
+    for word in text.split():
+        if used and used + 1 + len(word) > fit:
+            count, used = count + 1, 0
+        used += bool(used) + len(word)
+        full = (used - 1) // fit
+        count, used = count + full, used - full * fit
+    return count
 
 
 def _wraps(table: Table) -> bool:

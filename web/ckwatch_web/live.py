@@ -165,6 +165,7 @@ class LivePage:
     async def begin(self) -> None:
         """Draw a view that needs no timings into the page that is sent, if its units are known soon. Its screen is not
         known yet."""
+        await self._view.load()
         if not self._view.untimed:
             self._feed.timings_wanted.set()
         else:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from dataclasses import field
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from anyio import to_thread
 
 from ckwatch.model.lazy_dataclass import dataclass
-from ckwatch_web.content import Content
 
 if TYPE_CHECKING:
+    from ckwatch_web.content import Content
     from ckwatch_web.feed import Feed
 
 Query = Mapping[str, str]
@@ -17,28 +19,45 @@ Act = Callable[["Feed", Query], Awaitable[str]]
 """Does something for a query; what it says then."""
 
 
-def _nothing(_feed: Feed, _query: Query) -> Hashable:
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageView:
-    """One of the page's views.
+    """One of the page's views. Its module, `views/NAME.py`, has its `show`, `depends` and `ACTIONS`, and is loaded when
+    the view is shown first: all of them take a tenth of a second.
 
-    `show` makes the content; it may ask the client and raise its errors. It is asked again when `depends` says
-    something else, which is quick and asks no daemon. Both raise GoneError where the query names what is not there.
-    `actions` are what the content's actions do, by their keys. One that is `untimed` is shown before timings are known,
-    and asks the daemon nothing.
+    One that is `untimed` is shown before timings are known, and asks the daemon nothing.
     """
 
     name: str
     title: str
-    show: Callable[[Feed, Query], Awaitable[Content]]
-    depends: Callable[[Feed, Query], Hashable] = _nothing
-    actions: Mapping[str, Act] = field(default_factory=dict)
     untimed: bool = False
 
     @property
     def path(self) -> str:
         """Its address."""
         return "/" if self.name == "now" else f"/{self.name}"
+
+    @property
+    def _module(self) -> Any:
+        return import_module(f"ckwatch_web.views.{self.name.replace('-', '_')}")
+
+    async def load(self) -> None:
+        """Load the module, off the event loop."""
+        await to_thread.run_sync(lambda: self._module)
+
+    async def show(self, feed: Feed, query: Query) -> Content:
+        """Make the content. It may ask the client, and raises its errors, and GoneError where the query names what is
+        not there."""
+        await self.load()
+        content: Content = await self._module.show(feed, query)
+        return content
+
+    def depends(self, feed: Feed, query: Query) -> Hashable:
+        """Return what the content depends on: it is made anew when this is another. Quick, of a view that is loaded,
+        and asks no daemon. Raises GoneError."""
+        found: Hashable = self._module.depends(feed, query)
+        return found
+
+    @property
+    def actions(self) -> Mapping[str, Act]:
+        """The functions of the content's actions, by the actions' keys."""
+        return getattr(self._module, "ACTIONS", {})

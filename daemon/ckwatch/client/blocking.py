@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # numpy comes with them
     from ckwatch.tuning.plan import TuningStep  # noqa: F401  # a base names it as text
     from ckwatch.tuning.results import BestInstance, TuningRecord
     from ckwatch.tuning.runner import Tuning
+    from ckwatch.wire.rows import UnitRow
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -402,11 +403,13 @@ class SyncClient(WorkspaceQuestions, UnitQuestions, TimingQuestions, SyncAsker):
         """The same with units in brief, as by `Client.events_in_brief`."""
         return SyncEvents(self.loop, self.client.events_in_brief())
 
-    def events_as(
-        self, of_unit: Callable[[Mapping[str, Any]], ReadUnit], *, untimed: bool = False
-    ) -> SyncEvents[ReadChange[ReadUnit]]:
+    def events_as(self, of_unit: Callable[[Mapping[str, Any]], ReadUnit]) -> SyncEvents[ReadChange[ReadUnit]]:
         """The same with units as `of_unit` makes them of their JSON, as by `Client.events_as`."""
-        return SyncEvents(self.loop, self.client.events_as(of_unit, untimed=untimed))
+        return SyncEvents(self.loop, self.client.events_as(of_unit))
+
+    def events_in_rows(self) -> SyncEvents[ReadChange[UnitRow]]:
+        """The same with units as rows of a table, as by `Client.events_in_rows`."""
+        return SyncEvents(self.loop, self.client.events_in_rows())
 
 
 @contextmanager

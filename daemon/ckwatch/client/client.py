@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ckwatch.model.diagnostics import Diagnostic
     from ckwatch.tuning.results import TuningRecord, TuningRun
     from ckwatch.tuning.runner import Tuning
+    from ckwatch.wire.rows import UnitRow
     from ckwatch.wire.state import Change, Status, Unit
     from ckwatch.wire.unit_changes import UnitChange
     from ckwatch.wire.verification import UnitVerification
@@ -110,16 +111,17 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         """The same with units in brief: `state.decoded()` is all that `events` gives of one."""
         return self.events_as(in_brief)
 
-    def events_as(
-        self, of_unit: Callable[[Mapping[str, Any]], ReadUnit], *, untimed: bool = False
-    ) -> Events[ReadChange[ReadUnit]]:
-        """The same with units as `of_unit` makes them of their JSON, for a program that needs a part of thousands.
-
-        `untimed`: units have no `timings` until they change; `timing_rows` gives them.
-        """
+    def events_as(self, of_unit: Callable[[Mapping[str, Any]], ReadUnit]) -> Events[ReadChange[ReadUnit]]:
+        """The same with units as `of_unit` makes them of their JSON, for a program that needs a part of thousands."""
         self._is_known = True
-        snapshot: Literal["snapshot", "overview"] = "overview" if untimed else "snapshot"
-        return Events(self._connection, self._state_sync, self.id, ReadChange, of_unit, snapshot=snapshot)
+        return Events(self._connection, self._state_sync, self.id, ReadChange, of_unit)
+
+    def events_in_rows(self) -> Events[ReadChange[UnitRow]]:
+        """The same with units as rows of a table, `untimed` until they change: `unit_rows` gives them with timings."""
+        from ckwatch.wire.rows import read_row
+
+        self._is_known = True
+        return Events(self._connection, self._state_sync, self.id, ReadChange, read_row, rows=True)
 
     # Builds.
 

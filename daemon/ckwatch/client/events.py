@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from sys import intern
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
@@ -72,7 +72,7 @@ class UnitInBrief:
 
 
 ReadUnit = TypeVar("ReadUnit")
-OfUnit = Callable[[Mapping[str, Any]], Any]
+OfUnit = Callable[[Any], Any]
 """Makes of a unit's JSON what a follower needs."""
 
 
@@ -148,7 +148,7 @@ class Events(ClosingIterator, Generic[Followed]):
 
     `change` makes each of its number, topic and state; `of_unit` makes the state of a unit of its JSON, by default all
     of it. What it makes is compared: a unit that gives an equal one has not changed. It runs on the event loop.
-    `snapshot` is where everything is from: of an `overview` units have no timings.
+    With `rows` `of_unit` gets each as a row (`read_row`), at first without its timings.
 
     It ends when the daemon was stopped and none came in its place; at once if this client has stopped it. A loop that
     may be left early should close it, best as a context: `async with client.events() as changes`. It may be waited for
@@ -163,9 +163,10 @@ class Events(ClosingIterator, Generic[Followed]):
         change: Callable[[int, Topic, Any], Followed],
         of_unit: OfUnit | None = None,
         patience: Patience = Patience(),
-        snapshot: Literal["snapshot", "overview"] = "snapshot",
+        *,
+        rows: bool = False,
     ) -> None:
-        self._snapshot = snapshot
+        self._rows = rows
         self._connection = connection
         self._state_sync = state_sync
         self._client = client
@@ -264,11 +265,12 @@ class Events(ClosingIterator, Generic[Followed]):
 
     async def _open(self) -> None:
         if self._seq is None:
-            data = await self._connection.request(Request("GET", (self._snapshot,), (("client", self._client),)))
+            path = ("overview" if self._rows else "snapshot",)
+            data = await self._connection.request(Request("GET", path, (("client", self._client),)))
             seq, states = await states_of(data, self._of_unit)
             news = self._known.renewed(states)
             self._seq, self._pending = seq, (self._change(seq, topic, state) for topic, state in news)
-        query = (("client", self._client), ("after", str(self._seq)))
+        query = (("client", self._client), ("after", str(self._seq)), ("rows", str(self._rows).lower()))
         self._exchange = await self._connection.open(Request("GET", ("events",), query, retry="never"))
         self._opened_at = anyio.current_time()
 

@@ -90,7 +90,7 @@ class Daemon:
             Workspace.readers.answered_by(self.language.readers),
             Workspace.values.answered_by(self.language.values),
             Units.units.answered_by(self.snapshots.units),  # type: ignore[arg-type]  # the server iterates over them
-            Units.timing_rows.answered_by(self.snapshots.timing_rows),
+            Units.unit_rows.answered_by(self.snapshots.unit_rows),  # type: ignore[arg-type]  # so here
             Units.unit.answered_by(self.units.unit),
             Units.plan.answered_by(self.units.plan),
             Units.rendered.answered_by(self.units.rendered),
@@ -161,9 +161,9 @@ class Daemon:
         """The daemon itself."""
         return await self.statuses.status()
 
-    async def changes(self, scope: str, after: int) -> Sequence[Change]:
-        """The next topics that changed after `after`."""
-        return await self.snapshots.changes(scope, after)
+    async def changes(self, scope: str, after: int, *, rows: bool = False) -> Sequence[Change]:
+        """The next topics that changed after `after`, units as `rows` or whole."""
+        return await self.snapshots.changes(scope, after, rows=rows)
 
     async def forget(self, client: str) -> None:
         """The client has gone."""

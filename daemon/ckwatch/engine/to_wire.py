@@ -17,7 +17,6 @@ from ckwatch.model.kernels import Outcome
 from ckwatch.model.timings import Standing, Timing
 from ckwatch.model.verification import Verification
 from ckwatch.wire import state as wire
-from ckwatch.wire.timing_rows import TimingRow, timing_row
 from ckwatch.wire.verification import UnitVerification
 
 
@@ -113,18 +112,10 @@ def slow_compile(unit: UnitState) -> str:
 
 def unit_timings_to_wire(unit: UnitState) -> tuple[Timing, ...]:
     """The unit's last timings in the order of its shapes, then on others, each marked as fresh, stale or running."""
-    standings = _timings_and_standings(unit)
-    return tuple(row if row.standing == standing else replace(row, standing=standing) for row, standing in standings)
+    return tuple(_timings_to_wire(unit)) if unit.timing.by_shape else ()
 
 
-def unit_timing_rows(unit: UnitState) -> list[TimingRow]:
-    """The same as rows."""
-    return [timing_row(*timing) for timing in _timings_and_standings(unit)]
-
-
-def _timings_and_standings(unit: UnitState) -> Iterator[tuple[Timing, Standing]]:
-    if not unit.timing.by_shape:
-        return
+def _timings_to_wire(unit: UnitState) -> Iterator[Timing]:
     built = unit.built
     present = None if built is None else built.artifact
     for shape in dict.fromkeys((*(one.name for one in unit.unit.kernel.shapes), *unit.timing.by_shape)):
@@ -134,7 +125,8 @@ def _timings_and_standings(unit: UnitState) -> Iterator[tuple[Timing, Standing]]
         standing: Standing = "fresh" if timing.artifact == present else "stale"
         if shape in unit.timing.requested and unit.timing.work is not None:
             standing = "running"
-        yield from ((row, standing) for row in timing.timings)
+        for row in timing.timings:
+            yield row if row.standing == standing else replace(row, standing=standing)
 
 
 def unit_figures_to_wire(unit: UnitState) -> Figures | None:

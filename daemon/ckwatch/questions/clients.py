@@ -11,6 +11,7 @@ from ckwatch.questions.endpoint import NDJSON, FileName, delete, get, post, put
 if TYPE_CHECKING:
     from ckwatch.wire.cpp import CppAnswer, CppRequest
     from ckwatch.wire.requests import EditorRequest, FocusRequest, OverlayRequest, ViewRequest
+    from ckwatch.wire.rows import Overview
     from ckwatch.wire.schema import ClientId, Paths, Seq
     from ckwatch.wire.state import Change, File, Snapshot
 
@@ -23,15 +24,15 @@ class ClientQuestions:
         """Every state, and the number after which to follow events."""
 
     @get("/overview", viewed=True)
-    def overview(self) -> Snapshot:
-        """A snapshot in which units have no timings, which may be a hundred times as much."""
+    def overview(self) -> Overview:
+        """A snapshot with units as rows, JSON arrays of the fields of `UnitRow`, without their timings."""
 
     @get("/events", viewed=True, media=NDJSON)
-    def events(self, after: Seq | None = None, *, quiet: bool = False) -> Change:
+    def events(self, after: Seq | None = None, *, quiet: bool = False, rows: bool = False) -> Change:
         """One line per change, as long as the connection is open. After a `reset` take a new snapshot.
 
         `after`: a number, by default the present one. `quiet`: heartbeats only, for a client that has them show
-        that it is there.
+        that it is there. `rows`: units are rows, as those of an overview, with their timings.
         """
 
     @get("/files", viewed=True)

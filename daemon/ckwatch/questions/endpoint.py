@@ -132,7 +132,7 @@ class Argument:
 
 _TYPES_IN = (
     *("state", "verification", "messages", "benchmarks", "analysis", "unit_changes", "language", "imported_timings"),
-    *("schema", "requests", "cpp", "timing_rows"),
+    *("schema", "requests", "cpp", "rows"),
 )
 """Modules of `ckwatch.wire` in which a name is looked up, those first that load little; the last ones load pydantic."""
 

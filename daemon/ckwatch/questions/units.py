@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     )
     from ckwatch.wire.benchmarks import BenchLine
     from ckwatch.wire.messages import Artifact, PlannedUnit, RenderedText, Run, TimeTrace, UnitDetail
+    from ckwatch.wire.rows import UnitRow
     from ckwatch.wire.schema import Count, DeviceName, LimitUs, Name, PartName, Seed, UnitIds
     from ckwatch.wire.state import BuildLine, Unit
-    from ckwatch.wire.timing_rows import TimingRow
     from ckwatch.wire.unit_changes import UpgradeLine
     from ckwatch.wire.verification import UnitVerification, VerifyLine
 
@@ -35,9 +35,9 @@ class UnitQuestions:
     def units(self, *patterns: Pattern) -> list[Unit]:
         """The state of units, in the order of the kernel files."""
 
-    @post("/timing-rows", viewed=True)
-    def timing_rows(self, units: UnitIds) -> list[list[TimingRow]]:
-        """The last timings of each of up to 200 units, in brief; none for a unit that does not exist."""
+    @post("/unit-rows", viewed=True)
+    def unit_rows(self, units: UnitIds) -> list[UnitRow]:
+        """Those of up to 200 units that exist, as rows with their timings."""
 
     @get("/units/{unit}", viewed=True)
     def unit(self, unit: UnitName) -> UnitDetail:

@@ -22,8 +22,8 @@ class Engine(Protocol):
 
     async def status(self) -> Status: ...
 
-    async def changes(self, scope: str, after: int) -> Sequence[Change]:
-        """The next topics that changed after `after`, in order; waits until there is one.
+    async def changes(self, scope: str, after: int, *, rows: bool = False) -> Sequence[Change]:
+        """The next topics that changed after `after`, in order, units as `rows` or whole; waits until there is one.
 
         Each comes once, with the state that it had then or a newer one; what changes later comes again. A lone `reset`
         when `after` is not a number that this daemon gave out or is too old. Followers that are given the same object

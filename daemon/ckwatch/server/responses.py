@@ -16,6 +16,7 @@ from ckwatch.model.errors import CkwatchError, DiagnosedError, UnknownUnitError,
 from ckwatch.server.clients import OverlaysTooLargeError, TooManyError
 from ckwatch.wire.encoding import adapter, to_json
 from ckwatch.wire.messages import Problem
+from ckwatch.wire.rows import UnitRow
 
 _log = logging.getLogger(__name__)
 
@@ -31,16 +32,16 @@ ROUTES_HINT = "GET /v1/openapi.json describes the API."
 OUR_FAULT = Problem(error="internal error in the daemon", hint="See `ckwatch logs`.")
 
 
-def json_bytes(value: object, without: set[str] | None = None) -> bytes:
-    """JSON in UTF-8, without these fields. What is no Unicode (names of files in another encoding) becomes `?`."""
+def json_bytes(value: object) -> bytes:
+    """JSON in UTF-8. What is no Unicode (names of files in another encoding) becomes `?`."""
     if isinstance(value, str):
         return text_bytes(value)
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple)) and not isinstance(value, UnitRow):
         return b"[" + b",".join(map(json_bytes, value)) + b"]"
     try:
-        return to_json(value, without)
+        return to_json(value)
     except (pydantic_core.PydanticSerializationError, UnicodeEncodeError):
-        plain = adapter(type(value)).dump_python(value, exclude=without)
+        plain = adapter(type(value)).dump_python(value)
         return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 

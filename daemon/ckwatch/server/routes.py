@@ -29,6 +29,7 @@ from ckwatch.server.engine_api import Engine
 from ckwatch.server.middleware import RequestRefusedError
 from ckwatch.server.responses import ROUTES_HINT, json_response
 from ckwatch.wire.requests import OverlayRequest
+from ckwatch.wire.rows import Overview, UnitRow
 from ckwatch.wire.schema import ClientId
 from ckwatch.wire.schema import Request as JsonRequest
 from ckwatch.wire.state import Snapshot, Unit
@@ -113,10 +114,9 @@ class Handlers:
 
 
 def _response(endpoint: AnyEndpoint, answer: Any, shared: streams.StreamContext) -> Response:
-    if isinstance(answer, Snapshot):
-        timed = endpoint is not ClientQuestions.overview
-        return streams.json_stream(streams.snapshot_pieces(answer, shared, timed=timed), shared)
-    if endpoint.answer == list[Unit]:
+    if isinstance(answer, (Snapshot, Overview)):
+        return streams.json_stream(streams.snapshot_pieces(answer, shared), shared)
+    if endpoint.answer in (list[Unit], list[UnitRow]):
         return streams.json_stream(streams.units_pieces(answer, shared), shared)
     if endpoint.answer is str:
         return PlainTextResponse(answer.encode(errors="replace"))

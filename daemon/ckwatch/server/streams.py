@@ -28,6 +28,7 @@ from ckwatch.server.engine_api import Engine
 from ckwatch.server.middleware import abort
 from ckwatch.server.responses import json_bytes, problem_of, text_bytes
 from ckwatch.wire.messages import SlowAnswer
+from ckwatch.wire.rows import Overview, UnitRow
 from ckwatch.wire.state import Change, Snapshot, State, Unit
 
 _log = logging.getLogger(__name__)
@@ -53,8 +54,10 @@ class SerializedStates:
         self._pages: OrderedDict[int, tuple[Sequence[Change], tuple[bytes, ...]]] = OrderedDict()
         self._page_limit = pages
 
-    def state(self, state: State) -> bytes:
+    def state(self, state: State | UnitRow) -> bytes:
         """The state's JSON."""
+        if isinstance(state, UnitRow):
+            return json_bytes(state)
         identity = id(state)
         kept = self._states.get(identity)
         if kept is not None:
@@ -191,12 +194,19 @@ class Stream(Response):
 
 
 def event_stream(
-    engine: Engine, shared: StreamContext, *, client: str | None, scope: str, after: int | None, quiet: bool = False
+    engine: Engine,
+    shared: StreamContext,
+    *,
+    client: str | None,
+    scope: str,
+    after: int | None,
+    quiet: bool = False,
+    rows: bool = False,
 ) -> Stream:
     """Changes in the view `scope` for `client` after the number `after`, None for now.
 
     Without `after` the first line is a heartbeat with the present number. The stream ends after a `reset`, or when the
-    client is removed. One that is `quiet` has heartbeats only.
+    client is removed. One that is `quiet` has heartbeats only; with `rows` units are rows.
     """
     limits, serialized = shared.limits, shared.serialized
 
@@ -218,7 +228,7 @@ def event_stream(
                 changes: Sequence[Change] = ()
                 with anyio.move_on_after(limits.heartbeat_s):
                     while not changes:  # the engine may wake for what is none of this client's business
-                        changes = await engine.changes(scope, seen)
+                        changes = await engine.changes(scope, seen, rows=rows)
                 if changes:
                     seen, topic = changes[-1].seq, changes[-1].topic
                     await sender.write_each(pieces(changes))
@@ -300,18 +310,16 @@ def json_stream(pieces: Iterable[bytes], shared: StreamContext) -> Stream:
     return Stream(shared, lambda sender: sender.write_all(pieces), "application/json")
 
 
-def snapshot_pieces(snapshot: Snapshot, shared: StreamContext, *, timed: bool = True) -> Iterator[bytes]:
-    """The states of a snapshot, topic by topic; units say nothing of timings unless it is `timed`."""
+def snapshot_pieces(snapshot: Snapshot | Overview, shared: StreamContext) -> Iterator[bytes]:
+    """The states of a snapshot, topic by topic."""
     separator = b'{"seq":%d,"states":{' % snapshot.seq
     for topic, state in snapshot.states.items():
-        untimed = not timed and isinstance(state, Unit)
-        made = json_bytes(state, {"timings"}) if untimed else shared.serialized.state(state)
-        yield b"%b%b:%b" % (separator, _topic(topic), made)
+        yield b"%b%b:%b" % (separator, _topic(topic), shared.serialized.state(state))
         separator = b",\n"  # a line for each, so that a client can read them one by one
     yield (b"" if snapshot.states else separator) + b"}}"
 
 
-def units_pieces(units: Iterable[Unit], shared: StreamContext) -> Iterator[bytes]:
+def units_pieces(units: Iterable[Unit | UnitRow], shared: StreamContext) -> Iterator[bytes]:
     """An array of units."""
     separator = b"["
     for unit in units:

@@ -13,9 +13,9 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
     return _adapter(kind)
 
 
-def to_json(value: object, without: set[str] | None = None) -> bytes:
-    """The value as JSON, without these fields. Raises PydanticSerializationError for text that is no Unicode."""
-    return adapter(type(value)).dump_json(value, exclude=without)
+def to_json(value: object) -> bytes:
+    """The value as JSON. Raises PydanticSerializationError for text that is no Unicode."""
+    return adapter(type(value)).dump_json(value)
 
 
 @cache

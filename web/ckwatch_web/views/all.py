@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from ckwatch_web.view import PageView
-from ckwatch_web.views import (
-    compare,
-    compile_time,
-    heat_map,
-    history,
-    now,
-    predicted,
-    profile,
-    roofline,
-    tuning,
-    verification,
-)
 
-VIEWS: dict[str, PageView] = {
+VIEWS = {
     view.name: view
     for view in (
-        *(now.VIEW, heat_map.VIEW, roofline.VIEW, history.VIEW, compare.VIEW),
-        *(tuning.VIEW, compile_time.VIEW, profile.VIEW, predicted.VIEW, verification.VIEW),
+        PageView(name="now", title="Now", untimed=True),
+        PageView(name="heat-map", title="Instances × shapes"),
+        PageView(name="roofline", title="Roofline"),
+        PageView(name="history", title="History"),
+        PageView(name="compare", title="Compare"),
+        PageView(name="tuning", title="Tuning"),
+        PageView(name="compile-time", title="Compile time"),
+        PageView(name="profile", title="Profile"),
+        PageView(name="predicted", title="Predicted"),
+        PageView(name="verification", title="Verification"),
     )
 }
 

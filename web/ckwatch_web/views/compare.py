@@ -31,16 +31,17 @@ from ckwatch_web.content import (
     Row,
     Table,
 )
-from ckwatch_web.places import TextPlace, name_of, place_of
+from ckwatch_web.places import TextPlace, name_of, place_in, place_of
 from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, legend, shortened
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch.model.text import Span
     from ckwatch.wire.analysis import Analysis, CodeObjectReport, Isa, ShapePrediction
     from ckwatch.wire.benchmarks import Compared
     from ckwatch.wire.messages import UnitDetail
-    from ckwatch_web.feed import Feed, UnitRow
+    from ckwatch.wire.rows import UnitRow
+    from ckwatch_web.feed import Feed
 
 PREVIOUS, BASELINE = "previous", "baseline"
 MAIN_LOOP, WHOLE = "main loop", "whole kernel"
@@ -345,7 +346,7 @@ def default_against(feed: Feed, unit: str) -> str:
 def _about(row: UnitRow, label: str) -> Facts:
     state = row.state if row.fresh or row.phase != "done" else f"{row.state}, stale"
     facts = (("unit", row.id), ("state", state), ("code object", row.headline), ("verified", row.verification))
-    return Facts(key=label, title=label, facts=tuple(one for one in facts if one[1]), place=row.place)
+    return Facts(key=label, title=label, facts=tuple(one for one in facts if one[1]), place=place_in(row.place))
 
 
 def earlier(against: str, analysis: Analysis | None, compared: Sequence[Compared]) -> Side:
@@ -463,6 +464,3 @@ def _known(row: UnitRow | None) -> Hashable:
     if row is None:
         return None
     return row.id, row.place, row.generation, row.artifact, row.fresh, row.outcome, row.timings, row.verification
-
-
-VIEW = PageView(name="compare", title="Compare", show=show, depends=depends)

@@ -21,13 +21,14 @@ from ckwatch.model.amounts import count, duration, timestamp
 from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch_web.choices import chosen_unit, unit_choice
 from ckwatch_web.content import NO_UNITS, PLACE, UNIT, Action, Block, Column, Content, Facts, Note, Plot, Row, Table
-from ckwatch_web.places import TextPlace, name_of, place_of
+from ckwatch_web.places import TextPlace, name_of, place_in, place_of
 from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, flame_height_px, flame_option
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch.wire.messages import PassTime, TimeTrace
-    from ckwatch_web.feed import Feed, UnitRow
+    from ckwatch.wire.rows import UnitRow
+    from ckwatch_web.feed import Feed
 
 KEPT = "compile-time"
 MOST_KEPT = 8
@@ -68,7 +69,7 @@ def slowest(rows: Iterable[UnitRow]) -> Table:
     """All units that were compiled, the slowest first."""
     found: list[Row] = [
         {
-            "id": row.id, UNIT: row.id, PLACE: row.place.text, "unit": row.id, "seconds": round(row.seconds, 2),
+            "id": row.id, UNIT: row.id, PLACE: row.place, "unit": row.id, "seconds": round(row.seconds, 2),
             "finished": timestamp(row.finished_at) if row.finished_at else "",
             "cause": row.slow or row.cause,
         }
@@ -158,7 +159,9 @@ def traced_blocks(traced: Traced, row: UnitRow) -> list[Block]:
     about: list[tuple[str, str]] = [("traced", timestamp(traced.at))]
     about += [(one.name, duration(one.seconds)) for one in trace.passes]
     about += [("instantiations", f"{sum(one.instantiation_count for one in trace.passes):,}")]
-    blocks: list[Block] = [Facts(key="trace", title=f"Trace of {trace.unit}", facts=tuple(about), place=row.place)]
+    blocks: list[Block] = [
+        Facts(key="trace", title=f"Trace of {trace.unit}", facts=tuple(about), place=place_in(row.place))
+    ]
     if traced.generation != row.generation:
         text = "This trace is out of date: the unit has changed since. Trace the compile again."
         blocks.append(Note(key="old", text=text, kind="warning"))
@@ -244,7 +247,7 @@ def depends(feed: Feed, query: Query) -> Hashable:
     return unit, row and (row.generation, row.place), traced and traced.at, tuple(feed.units), finished
 
 
-VIEW = PageView(name="compile-time", title="Compile time", show=show, depends=depends, actions={"trace": trace})
+ACTIONS = {"trace": trace}
 
 
 LEAST_SHARE = 0.002

@@ -19,8 +19,7 @@ from ckwatch_web.places import name_of, place_of
 
 if TYPE_CHECKING:
     from ckwatch.model.diagnostics import Diagnostic
-    from ckwatch.wire.timing_rows import TimingRow
-    from ckwatch_web.feed import UnitRow
+    from ckwatch.wire.rows import TimingRow, UnitRow
 
 RECENT_S = 86_400.0
 """A comparison with the previous artifact is news for a day."""

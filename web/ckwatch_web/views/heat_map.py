@@ -21,14 +21,14 @@ from ckwatch_web.choices import choose, kernel_choice, shapes_of
 from ckwatch_web.content import ID, NO_UNITS, PLACE, UNIT, Block, Cell, Choice, Column, Content, Note, Plot, Row, Table
 from ckwatch_web.grid import HEAT_STEPS, UNSURE
 from ckwatch_web.plots import HEAT_COLOURS, NAME_TIP, base, shortened
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch.client import Client
     from ckwatch.model.timings import Comparison
     from ckwatch.wire.benchmarks import Baseline
-    from ckwatch.wire.timing_rows import TimingRow
-    from ckwatch_web.feed import Feed, UnitRow
+    from ckwatch.wire.rows import TimingRow, UnitRow
+    from ckwatch_web.feed import Feed
 
 SHAPES_AT_A_TIME = 40
 MOST_DRAWN = 100
@@ -174,7 +174,7 @@ def _row(line: Line, shapes: Sequence[str]) -> Row:
     row: dict[str, Cell] = {
         ID: unit.id,
         UNIT: unit.id,
-        PLACE: unit.place.text,
+        PLACE: unit.place,
         "instance": unit.instance,
         "mean": line.mean,
         "worst": line.worst,
@@ -218,7 +218,7 @@ def best_table(lines: Sequence[Line], shapes: Sequence[str]) -> Table:
             continue
         unit, timing = holders[shape].unit, best[shape]
         rows.append({
-            ID: shape, UNIT: unit.id, PLACE: unit.place.text, "shape": shape, "instance": unit.instance,
+            ID: shape, UNIT: unit.id, PLACE: unit.place, "shape": shape, "instance": unit.instance,
             "median": timing.median_us, "tflops": timing.tflops, "gbps": timing.gbps, "bound": timing.bound_percent,
             "standing": timing.standing_words,
         })  # fmt: skip
@@ -493,6 +493,3 @@ def depends(feed: Feed, query: Query) -> Hashable:
     return tuple(
         (unit.id, unit.place, unit.outcome, unit.timings) for unit in feed.units.values() if unit.kernel == kernel
     )
-
-
-VIEW = PageView(name="heat-map", title="Instances × shapes", show=show, depends=depends)

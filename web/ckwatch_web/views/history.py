@@ -19,13 +19,15 @@ from ckwatch.system.git import commit_address, web_address_of
 from ckwatch.wire import figures_text
 from ckwatch_web.choices import choose, chosen_unit, unit_choice
 from ckwatch_web.content import ID, NO_UNITS, PLACE, UNIT, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
+from ckwatch_web.places import place_in
 from ckwatch_web.plots import COLOURS, NAME_TIP, TIME_LABEL, Option, axis, base, legend
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch.model.timings import Comparison, Timing
     from ckwatch.wire.messages import Run
-    from ckwatch_web.feed import Feed, UnitRow
+    from ckwatch.wire.rows import UnitRow
+    from ckwatch_web.feed import Feed
 
 ALL = "all"
 LIMITS = (100, 500, 2000)
@@ -289,7 +291,7 @@ def timings_table(unit: UnitRow, timings: Iterable[Timing], verdicts: Verdicts) 
 
 def _row(unit: UnitRow, timing: Timing, verdicts: Verdicts) -> Row:
     row: Row = {
-        ID: f"{timing.id} {timing.cache}", UNIT: unit.id, PLACE: unit.place.text, "taken": timestamp(timing.taken_at),
+        ID: f"{timing.id} {timing.cache}", UNIT: unit.id, PLACE: unit.place, "taken": timestamp(timing.taken_at),
         "shape": timing.shape, "cache": timing.cache, "standing": timing.standing,
         "commit": short_commit(timing.commit), "artifact": timing.artifact_key[:12],
         "device": figures_text.device_words(timing),
@@ -313,7 +315,7 @@ def runs_table(unit: UnitRow, runs: Sequence[Run]) -> Table:
     """The unit's compiles, the last one first."""
     rows = tuple(
         {
-            ID: f"{run.finished_at} {run.key} {at}", UNIT: unit.id, PLACE: unit.place.text,
+            ID: f"{run.finished_at} {run.key} {at}", UNIT: unit.id, PLACE: unit.place,
             "finished": timestamp(run.finished_at) if run.finished_at else "", "outcome": run.outcome,
             "seconds": run.seconds or None, "store": "from the store" if run.from_store and run.key else "",
             "cause": ", ".join(cause.what for cause in run.cause), "key": run.key[:12],
@@ -360,7 +362,7 @@ async def show(feed: Feed, query: Query) -> Content:
         shape = shape_choice(list(groups), query)
         shown = list(groups.items())[:MOST_PLOTS] if shape.value == ALL else [(shape.value, groups[shape.value])]
         made: list[Block] = [unit, *([shape] if len(groups) > 1 else []), limit]
-        made.append(Facts(key="unit", title="Unit", facts=facts_of(row), place=row.place))
+        made.append(Facts(key="unit", title="Unit", facts=facts_of(row), place=place_in(row.place)))
         if not groups:
             why = row.unmeasured or f"`ckwatch bench '{row.id}'` takes timings"
             made.append(Note(key="untimed", text=f"No timings: {why}.", kind="hint"))
@@ -386,6 +388,3 @@ def facts_of(row: UnitRow) -> tuple[tuple[str, str], ...]:
 def depends(feed: Feed, query: Query) -> Hashable:
     """The unit's row."""
     return feed.units.get(chosen_unit(feed, query))
-
-
-VIEW = PageView(name="history", title="History", show=show, depends=depends)

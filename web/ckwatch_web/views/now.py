@@ -14,12 +14,13 @@ from ckwatch.system.user_files import read_file
 from ckwatch_web.content import PLACE, UNIT, Action, Block, Cell, Column, Content, Facts, Note, Plot, Table
 from ckwatch_web.places import TextPlace, name_of
 from ckwatch_web.plots import COLOURS, axis, base, legend
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 from ckwatch_web.views.headlines import headlines
 
 if TYPE_CHECKING:
     from ckwatch.model.diagnostics import Diagnostic
-    from ckwatch_web.feed import Feed, QueueSample, UnitRow
+    from ckwatch.wire.rows import UnitRow
+    from ckwatch_web.feed import Feed, QueueSample
 
 COLUMNS = (
     Column(key="unit", title="unit", width=330, pinned=True),
@@ -54,7 +55,7 @@ def unit_cells(row: UnitRow) -> dict[str, Cell]:
     cells: dict[str, Cell] = {
         "id": row.id,
         UNIT: row.id,
-        PLACE: row.place.text,
+        PLACE: row.place,
         "unit": row.id,
         "state": row.state if row.fresh or row.phase != "done" else f"{row.state}, stale",
         "errors": row.errors or None,
@@ -79,7 +80,7 @@ def timeline(samples: Iterable[QueueSample], now: float) -> Plot:
         if steps and (key == "compiling" or any(value for _, value in steps)):
             steps.append([1000 * now, steps[-1][1]])
             series.append(
-                {"name": NAMES[key], "type": "line", "step": "end", "showSymbol": False, "data": steps,
+                {"name": NAMES[key], "type": "line", "step": "end", "symbol": "none", "data": steps,
                  "lineStyle": {"width": 2}, "itemStyle": {"color": COLOURS[colour]}}
             )  # fmt: skip
     last = points[-1] if points else None
@@ -88,7 +89,8 @@ def timeline(samples: Iterable[QueueSample], now: float) -> Plot:
     ) or "nothing is being done"  # fmt: skip
     option = base(
         xAxis=axis("", kind="time", min=1000 * (now - 300)),
-        yAxis=axis("units", minInterval=1, min=0, scale=False),
+        grid={"left": 12, "right": 24, "top": 44, "bottom": 8, "containLabel": True},
+        yAxis=axis("units", minInterval=1, min=0, scale=False, nameLocation="end", nameGap=10),
         legend=legend([NAMES[key] for key, _ in LINES]),
         tooltip={"trigger": "axis", "confine": True},
         series=series,
@@ -115,12 +117,12 @@ def messages(diagnostics: Sequence[tuple[Diagnostic, str]]) -> Table:
             "code": found.code,
         })  # fmt: skip
     columns = (
-        Column(key="severity", title="severity", width=110),
-        Column(key="message", title="message", width=460),
-        Column(key="where", title="where", width=190),
-        Column(key="text", title="text", kind="code", width=340),
-        Column(key="units", title="units", width=100),
-        Column(key="code", title="code", width=160),
+        Column(key="severity", title="severity", width=100),
+        Column(key="message", title="message", width=420),
+        Column(key="where", title="where", width=180),
+        Column(key="text", title="text", kind="code", width=300),
+        Column(key="units", title="units", width=90),
+        Column(key="code", title="code", width=150),
     )
     return Table(key="messages", title="Messages", columns=columns, rows=tuple(rows), empty="no errors or warnings")
 
@@ -160,9 +162,10 @@ async def show(feed: Feed, _query: Query) -> Content:
         ]
     blocks.append(headlines(rows, every, time.time()))
     counts = ((state, str(number)) for state, number in sorted(states.items(), key=lambda one: -one[1]))
-    compiled = sum(row.seconds for row in rows)
-    facts = (("units", str(len(rows))), *counts, ("compile time in all", duration(compiled)))
-    blocks.append(Facts(key="units-by-state", title="Units by state", facts=facts))
+    facts = [("units", str(len(rows))), *counts]
+    if compiled := sum(row.seconds for row in rows):
+        facts.append(("compile time in all", duration(compiled)))
+    blocks.append(Facts(key="units-by-state", title="Units by state", facts=tuple(facts)))
     blocks.append(Action(key="build", label="Build all"))
     blocks.append(Action(key="bench", label="Time all"))
     blocks.append(Action(key="cancel", label="Cancel running work"))
@@ -202,11 +205,4 @@ def depends(feed: Feed, _query: Query) -> Hashable:
     return feed.revision
 
 
-VIEW = PageView(
-    name="now",
-    title="Now",
-    show=show,
-    depends=depends,
-    actions={"build": build, "bench": bench, "cancel": cancel},
-    untimed=True,
-)
+ACTIONS = {"build": build, "bench": bench, "cancel": cancel}

@@ -15,12 +15,13 @@ from ckwatch.model.targets import arch_base
 from ckwatch_web.choices import choose, kernel_choice, shapes_of
 from ckwatch_web.content import NO_UNITS, PLACE, UNIT, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
 from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, legend
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch.wire.analysis import Calibrated, PredictedRanking
     from ckwatch.wire.imported_timings import ImportedTiming
-    from ckwatch_web.feed import Feed, UnitRow
+    from ckwatch.wire.rows import UnitRow
+    from ckwatch_web.feed import Feed
 
 DRAWN = 2000
 """Points of a series, those with the shortest measured times."""
@@ -41,7 +42,7 @@ def ranking_table(ranking: PredictedRanking, rows: Mapping[str, UnitRow]) -> Tab
         predicted, measured = one.prediction.time_us, ranking.measured_us.get(one.name)
         row = rows.get(one.name)
         found.append({
-            "id": one.name, UNIT: None if row is None else row.id, PLACE: None if row is None else row.place.text,
+            "id": one.name, UNIT: None if row is None else row.id, PLACE: None if row is None else row.place,
             "place": one.place, "instance": one.name, "predicted": _rounded(predicted), "measured": _rounded(measured),
             "ratio": round(measured / predicted, 3) if measured and predicted else None,
             "bound": _rounded(one.prediction.bound_us), "limit": str(one.prediction.limited_by or ""),
@@ -275,6 +276,3 @@ def depends(feed: Feed, query: Query) -> Hashable:
         for row in _units_of(feed, kernel.value, arch.value)
     )
     return tuple(kernel.options), tuple(arch.options), own, getattr(feed.workspace, "imported_at", None)
-
-
-VIEW = PageView(name="predicted", title="Predicted", show=show, depends=depends)

@@ -39,12 +39,13 @@ from ckwatch_web.content import (
 )
 from ckwatch_web.places import TextPlace, name_of
 from ckwatch_web.plots import FLAME_COLOURS, flame_height_px, flame_option, shortened
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch.model.profiles import KernelProfile, ProfiledLine, ProfiledStack, ProfileFigures
     from ckwatch.wire.analysis import UnitProfile
-    from ckwatch_web.feed import Feed, UnitRow
+    from ckwatch.wire.rows import UnitRow
+    from ckwatch_web.feed import Feed
 
 KEPT = "profiles"
 MOST_KEPT = 8
@@ -452,4 +453,4 @@ def depends(feed: Feed, query: Query) -> Hashable:
     return unit, row and (row.generation, row.artifact, row.place, row.profiled_at), kept, tuple(feed.units)
 
 
-VIEW = PageView(name="profile", title="Profile", show=show, depends=depends, actions={"profile": profile})
+ACTIONS = {"profile": profile}

@@ -19,13 +19,13 @@ from ckwatch.model.roofline_points import ON_THE_ROOF, Roofline, RooflinePoint, 
 from ckwatch_web.choices import choose, kernel_choice, shapes_of
 from ckwatch_web.content import ID, NO_UNITS, PLACE, UNIT, Block, Column, Content, Function, Note, Plot, Row, Table
 from ckwatch_web.plots import COLOURS, NAME_TIP, Option, axis, base, legend, shortened
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch.model.roofline import ProcessorRoof
     from ckwatch.wire.analysis import Analysis, PredictedRanking, ShapePrediction
-    from ckwatch.wire.timing_rows import TimingRow
-    from ckwatch_web.feed import Feed, UnitRow
+    from ckwatch.wire.rows import TimingRow, UnitRow
+    from ckwatch_web.feed import Feed
 
 ALL = "all"
 CACHES = {ALL: "cold and hot", "cold": "cold", "hot": "hot"}
@@ -291,7 +291,7 @@ def timings_table(timed: Mapping[str, Sequence[Timed]], limits: Mapping[tuple[st
     for device, one in every[:MOST_ROWS]:
         timing = one.timing
         rows.append({
-            ID: f"{one.unit.id} {timing.shape} {timing.cache} {device}", UNIT: one.unit.id, PLACE: one.unit.place.text,
+            ID: f"{one.unit.id} {timing.shape} {timing.cache} {device}", UNIT: one.unit.id, PLACE: one.unit.place,
             "instance": one.unit.instance, "arch": one.unit.arch, "shape": timing.shape, "cache": timing.cache,
             "device": device, "median": timing.median_us, "tflops": timing.tflops, "gbps": timing.gbps,
             "intensity": one.point.intensity, "bound": timing.bound_us,
@@ -360,7 +360,7 @@ def parts_table(unit: UnitRow, analysis: Analysis) -> Table:
 def _parts(unit: UnitRow, one: ShapePrediction) -> Row:
     found = one.prediction
     return {
-        ID: one.shape, UNIT: unit.id, PLACE: unit.place.text, "shape": one.shape, "part": found.part,
+        ID: one.shape, UNIT: unit.id, PLACE: unit.place, "shape": one.shape, "part": found.part,
         "roofline": found.roofline_us, "by": found.roofline_by, "bound": found.bound_us, "predicted": found.time_us,
         "measured": one.measured_us, "limited": "" if found.limited_by is None else found.limited_by.value,
         **{term.value: time_us for term, time_us in found.terms.items()},
@@ -437,7 +437,7 @@ def predicted_table(rankings: Sequence[PredictedRanking], places: Mapping[str, U
             found, unit = row.prediction, places.get(row.name)
             rows.append({
                 ID: f"{ranking.shape} {row.name}", UNIT: None if unit is None else unit.id,
-                PLACE: None if unit is None else unit.place.text, "instance": row.name, "shape": ranking.shape,
+                PLACE: None if unit is None else unit.place, "instance": row.name, "shape": ranking.shape,
                 "place": row.place, "predicted": found.time_us, "tflops": found.tflops, "bound": found.bound_us,
                 "roofline": found.roofline_us, "by": found.roofline_by, "why": row.because,
             })  # fmt: skip
@@ -557,6 +557,3 @@ def depends(feed: Feed, query: Query) -> Hashable:
     return tuple(
         (unit.id, unit.place, unit.artifact, unit.timings) for unit in feed.units.values() if unit.kernel == kernel
     )
-
-
-VIEW = PageView(name="roofline", title="Roofline", show=show, depends=depends)

@@ -14,7 +14,7 @@ from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch_web.choices import choose
 from ckwatch_web.content import Action, Block, Choice, Content, Note
 from ckwatch_web.places import TextPlace
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:  # numpy comes with it
     from ckwatch.tuning.results import TuningRun
@@ -202,10 +202,4 @@ def depends(feed: Feed, _query: Query) -> Hashable:
     return feed.follow_tuning(), feed.jobs_revision, feed.connected, kernels
 
 
-VIEW = PageView(
-    name="tuning",
-    title="Tuning",
-    show=show,
-    depends=depends,
-    actions={"tune": tune, "resume": resume, "stop": stop},
-)
+ACTIONS = {"tune": tune, "resume": resume, "stop": stop}

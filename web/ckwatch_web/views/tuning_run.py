@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ckwatch.model.kernels import ParameterValue
     from ckwatch.tuning.results import EvaluatedPoint, ShapeResult
     from ckwatch.tuning.space import SpaceCoverage
-    from ckwatch_web.feed import UnitRow
+    from ckwatch.wire.rows import UnitRow
     from ckwatch_web.places import TextPlace
 
 MOST_POINTS = 1500
@@ -121,8 +121,9 @@ def best_table(record: TuningRecord, texts: Texts) -> Table:
 def _ways(record: TuningRecord, instance: str, texts: Texts) -> dict[str, Cell]:
     unit = f"{record.run.kernel}/{instance}@{record.run.arch}"
     known = texts.units.get(unit)
-    place = texts.kernel_file if known is None else known.place
-    return {PLACE: None if place is None else place.text, UNIT: None if known is None else unit}
+    if known is not None:
+        return {PLACE: known.place, UNIT: unit}
+    return {PLACE: None if texts.kernel_file is None else texts.kernel_file.text, UNIT: None}
 
 
 def _results(record: TuningRecord, shape: str) -> list[tuple[EvaluatedPoint, ShapeResult]]:

@@ -30,14 +30,15 @@ from ckwatch_web.content import (
     Row,
     Table,
 )
-from ckwatch_web.places import name_of, place_of
+from ckwatch_web.places import name_of, place_in, place_of
 from ckwatch_web.plots import TOOLTIP, axis, base, legend
-from ckwatch_web.view import PageView, Query
+from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch.model.verification import EmulatedFinding, Verification
+    from ckwatch.wire.rows import UnitRow
     from ckwatch.wire.verification import UnitVerification
-    from ckwatch_web.feed import Feed, UnitRow
+    from ckwatch_web.feed import Feed
 
 LABEL = "Emulated on this machine's processor: no GPU was used, and nothing here is a time."
 
@@ -66,7 +67,7 @@ def state_of(row: UnitRow) -> str:
 def units_table(rows: Iterable[UnitRow]) -> Table:
     """All units, those that are wrong first."""
     found: list[Row] = [
-        {"id": row.id, UNIT: row.id, PLACE: row.place.text, "unit": row.id, "state": state_of(row),
+        {"id": row.id, UNIT: row.id, PLACE: row.place, "unit": row.id, "state": state_of(row),
          "summary": row.verification, "arch": row.arch}
         for row in rows
     ]  # fmt: skip
@@ -199,7 +200,7 @@ def unit_blocks(known: UnitVerification, row: UnitRow) -> list[Block]:
         facts.append(("findings", str(len(found.findings) or "none")))
         if not found.checked:
             facts.append(("checked", "results only: memory, races and waits were not checked"))
-    blocks: list[Block] = [Facts(key="unit", title="Emulated", facts=tuple(facts), place=row.place)]
+    blocks: list[Block] = [Facts(key="unit", title="Emulated", facts=tuple(facts), place=place_in(row.place))]
     if row.verification_outcome and not row.verification_fresh:
         text = f"Of an earlier build, and stale: {row.verification}"
         blocks.append(Note(key="stale", text=text, kind="warning"))
@@ -254,4 +255,4 @@ def depends(feed: Feed, query: Query) -> Hashable:
     return row and (row.id, row.place, row.artifact), states
 
 
-VIEW = PageView(name="verification", title="Verification", show=show, depends=depends, actions={"verify": verify})
+ACTIONS = {"verify": verify}

@@ -17,6 +17,7 @@ from ckwatch.engine.change_feed import ChangeFeed
 from ckwatch.model.delays import CHANGE_FEED, CHANGES_UNDER_LOAD
 from ckwatch.model.topics import RESET, Topic
 from ckwatch.wire import state as wire
+from ckwatch.wire.rows import UnitRow
 
 TOPICS_AT_ONCE = 200
 """Topics in a page at most: two milliseconds of work."""
@@ -27,7 +28,7 @@ PAGES_KEPT = 16
 _SECONDS_PER_DELIVERY = 0.000_1
 """The pause after a release, for each change and each follower: several times what both sides need for it."""
 
-TopicState = wire.Unit | wire.File | wire.Workspace | wire.ShownPlace
+TopicState = wire.State | UnitRow
 
 
 class _Page(NamedTuple):
@@ -118,5 +119,8 @@ class ChangePages:
     async def _made(self, scope: str, seq: int) -> _Page:
         until = self._released
         found = self._feed.after(scope, seq, self._pacing.topics_at_once, until)
-        changes = [wire.Change(seq=at, topic=topic, state=await self._state_of(scope, topic)) for at, topic in found]
+        changes = [
+            wire.Change(seq=at, topic=topic, state=await self._state_of(scope, topic))  # type: ignore[arg-type]  # or a row
+            for at, topic in found
+        ]
         return _Page(tuple(changes), found[-1][0] if len(found) == self._pacing.topics_at_once else until)

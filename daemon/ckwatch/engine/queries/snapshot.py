@@ -18,11 +18,11 @@ from ckwatch.engine.file_diagnostics import file_diagnostics, fold_diagnostics, 
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.changes import ChangePages, TopicState
 from ckwatch.engine.queries.unit_lookup import UnitLookup
-from ckwatch.engine.to_wire import shown_to_wire, unit_timing_rows, unit_to_wire, workspace_to_wire
+from ckwatch.engine.to_wire import shown_to_wire, unit_to_wire, workspace_to_wire
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.topics import WORKSPACE, Topic
 from ckwatch.wire import state as wire
-from ckwatch.wire.timing_rows import TimingRow
+from ckwatch.wire.rows import Overview, UnitRow, unit_row
 
 SENT_UNITS_KEPT = 200
 """Units whose last states are kept, 4 KB each with their JSON: followers that come together want the same."""
@@ -72,7 +72,7 @@ class LazySnapshot(Mapping[Topic, TopicState]):
         others: Mapping[Topic, TopicState],
         names: Iterable[str],
         seen: Callable[[str], UnitState | None],
-        shown: Callable[[UnitState], wire.Unit],
+        shown: Callable[[UnitState], wire.Unit | UnitRow],
     ) -> None:
         self._others = others
         self._names = tuple(names)
@@ -105,6 +105,7 @@ class SnapshotQueries:
         self._lookup = lookup
         self._sent = sent
         self._pages = ChangePages(loop.feed, loop.state.views, self._topic)
+        self._row_pages = ChangePages(loop.feed, loop.state.views, self._row_topic)
 
     @property
     def _state(self) -> State:
@@ -112,18 +113,23 @@ class SnapshotQueries:
 
     async def snapshot(self, scope: str) -> wire.Snapshot:
         """Everything; each unit as it is when it is read."""
-        return await self._everything(scope, partial(self._sent.of, scope))
+        seq, states = await self._everything(scope, partial(self._sent.of, scope))
+        return wire.Snapshot(seq=seq, states=states)  # type: ignore[arg-type]  # of whole units
 
-    async def overview(self, scope: str) -> wire.Snapshot:
-        """Everything but timings."""
-        return await self._everything(scope, partial(unit_to_wire, timings=False))
+    async def overview(self, scope: str) -> Overview:
+        """Everything but timings, with units as rows."""
+        seq, states = await self._everything(
+            scope, lambda unit: unit_row(unit_to_wire(unit, timings=False), untimed=True)
+        )
+        return Overview(seq=seq, states=states)
 
-    async def timing_rows(self, scope: str, units: Sequence[str]) -> list[list[TimingRow]]:
-        """The timings of units, none for one that is not there."""
-        found = (self._state.seen(scope, name) for name in units)
-        return [[] if unit is None else unit_timing_rows(unit) for unit in found]
+    async def unit_rows(self, scope: str, units: Sequence[str]) -> Iterator[UnitRow]:
+        """Those of the units that are there, each as it is when it is read."""
+        return map(unit_row, filter(None, map(partial(self._sent.named, scope), units)))
 
-    async def _everything(self, scope: str, shown: Callable[[UnitState], wire.Unit]) -> wire.Snapshot:
+    async def _everything(
+        self, scope: str, shown: Callable[[UnitState], wire.Unit | UnitRow]
+    ) -> tuple[int, LazySnapshot]:
         seq = self._loop.feed.seq
         states: dict[Topic, TopicState] = {WORKSPACE: workspace_to_wire(self._state, scope)}
         paths = {*self._loop.diagnosed.paths(MAIN), *self._state.main.diagnostics}
@@ -134,11 +140,11 @@ class SnapshotQueries:
             states[Topic.file(path)] = await self.file(scope, path)
         # What changes until a unit is read comes again as a change after `seq`.
         units = LazySnapshot(states, self._state.members(scope), partial(self._state.seen, scope), shown)
-        return wire.Snapshot(seq=seq, states=units)
+        return seq, units
 
-    async def changes(self, scope: str, after: int) -> Sequence[wire.Change]:
-        """The next topics that changed after `after`; waits until there is one."""
-        return await self._pages.after(scope, after)
+    async def changes(self, scope: str, after: int, *, rows: bool = False) -> Sequence[wire.Change]:
+        """The next topics that changed after `after`, units as `rows` or whole; waits until there is one."""
+        return await (self._row_pages if rows else self._pages).after(scope, after)
 
     async def units(self, scope: str, patterns: Sequence[str] | None) -> Iterator[wire.Unit]:
         """The units that the patterns mean, each as it is when it is read: five thousand at once would be 10 MB. Raises
@@ -150,6 +156,7 @@ class SnapshotQueries:
         """Forget what was sent: nothing has happened for a while."""
         self._sent.clear()
         self._pages.clear()
+        self._row_pages.clear()
 
     async def file(self, scope: str, path: str) -> wire.File:
         """The diagnostics of a file."""
@@ -162,6 +169,10 @@ class SnapshotQueries:
         if any(inputs[:3]) or shapes is not None:
             diagnostics = await to_thread.run_sync(fold_diagnostics, *inputs, shapes or tuple)
         return wire.File(path=path, diagnostics=diagnostics, generations=generations)
+
+    async def _row_topic(self, scope: str, topic: Topic) -> TopicState | None:
+        state = await self._topic(scope, topic)
+        return unit_row(state) if isinstance(state, wire.Unit) else state
 
     async def _topic(self, scope: str, topic: Topic) -> TopicState | None:
         if topic.kind == "unit":
