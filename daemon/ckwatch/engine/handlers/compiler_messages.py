@@ -79,7 +79,8 @@ class LiveDiagnostics:
         """Report while the body runs."""
         async with plain_errors(), anyio.create_task_group() as self._tasks:
             yield
-            self._tasks.cancel_scope.cancel()
+            if self._new_error is not None:
+                self._tasks.cancel_scope.cancel()
 
     async def _run(self, new_error: anyio.Event) -> None:
         while True:
