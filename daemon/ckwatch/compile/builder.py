@@ -52,7 +52,7 @@ _ATTEMPTS = 3
 _GONE = "the artifact store was deleted while this was being compiled"
 _UNREADABLE = "a header is included that cannot be read"
 _POLL_S = 0.1
-_STORED_TOGETHER = 16
+_STORED_TOGETHER = 32
 _LOOKS_APART_S = 0.25
 """Compiles that end faster share a look at the headers, at most so many: each is a thousand `stat` calls."""
 

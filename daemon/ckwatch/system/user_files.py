@@ -63,8 +63,8 @@ def digest_of(contents: Iterable[bytes]) -> str:
 
 
 def pieces(descriptor: int, size_bytes: int, limit_bytes: int = BINARY_LIMIT_BYTES) -> Iterator[bytes]:
-    """The contents of an open file of about this size. Raises OSError where there are more than the limit, or nothing is
-    there yet: some files in `/proc` block."""
+    """The contents of an open file of about this size. Raises OSError where there are more than the limit, or nothing
+    is there yet: some files in `/proc` block."""
     # A larger buffer is mapped and given back for each piece.
     length, left = min(_CHUNK_BYTES, max(size_bytes + 1, _SMALL_BYTES)), limit_bytes
     while piece := os.read(descriptor, min(length, left + 1)):
