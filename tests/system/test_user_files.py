@@ -52,8 +52,8 @@ def test_what_is_refused(tmp_path: Path, name: str, read: Callable[[Path, int], 
 def test_a_file_that_has_nothing_to_read_as_yet_is_not_taken_for_an_empty_one() -> None:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
-    with os.fdopen(reading, "rb", buffering=0) as file, os.fdopen(writing, "wb"), pytest.raises(BlockingIOError):
-        user_files._read_some(file, 10)
+    with os.fdopen(reading, "rb"), os.fdopen(writing, "wb"), pytest.raises(BlockingIOError):
+        list(user_files.pieces(reading, 10))
 
 
 def test_what_is_read(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ _ATTEMPTS = 3
 _GONE = "the artifact store was deleted while this was being compiled"
 _UNREADABLE = "a header is included that cannot be read"
 _POLL_S = 0.1
-_STORED_TOGETHER = 16
+_STORED_TOGETHER = 32
 _LOOKS_APART_S = 0.25
 """Compiles that end faster share a look at the headers, at most so many: each is a thousand `stat` calls."""
 
@@ -112,7 +112,7 @@ class Builder:
         self._launch = launch
         self._roots = PathRoots(toolchain.roots)
         self._observer = HeaderObserver(store.contents, self._roots)
-        self._flights: dict[str, tuple[anyio.Lock, int]] = {}
+        self._flights: dict[str, anyio.Event] = {}
         self._storing = Turns(_LOOKS_APART_S, _STORED_TOGETHER, lambda: len(self._flights))
         self._keys: dict[CompileRequest, str] = {}
         self._host_arch = anyio.Lock()
@@ -384,21 +384,19 @@ class Builder:
     @asynccontextmanager
     async def _flight(self, key: str, on_event: build_events.OnBuildEvent = build_events.ignore) -> AsyncIterator[None]:
         """One task of this process at a time per key."""
-        lock, waiting = self._flights.get(key, (anyio.Lock(), 0))
-        self._flights[key] = (lock, waiting + 1)
+        waits = key in self._flights
+        if waits:
+            on_event(build_events.BuildWaits("another unit with the same text"))
+        while (other := self._flights.get(key)) is not None:
+            await other.wait()
+        if waits:
+            on_event(build_events.BuildWaits(""))
+        ended = self._flights[key] = anyio.Event()
         try:
-            if waiting:
-                on_event(build_events.BuildWaits("another unit with the same text"))
-            async with lock:
-                if waiting:
-                    on_event(build_events.BuildWaits(""))
-                yield
+            yield
         finally:
-            lock, waiting = self._flights[key]
-            if waiting == 1:
-                del self._flights[key]
-            else:
-                self._flights[key] = (lock, waiting - 1)
+            del self._flights[key]
+            ended.set()
 
     async def _claim(self, build: _Build) -> _Claim:
         """Return the stored outcome, or the right to compile: one process at a time per key.

@@ -22,7 +22,7 @@ from ckwatch.model.targets import Language
 
 RECORDED_AT_ONCE = 500
 
-STORED_AT_ONCE = 32
+STORED_AT_ONCE = 64
 """Compiles whose results are being stored when the next compiler starts: one look at the headers serves them all."""
 
 PASSES = 2

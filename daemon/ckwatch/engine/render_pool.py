@@ -310,7 +310,7 @@ class RenderPool:
         queue.append(waiting)
         try:
             while waiting.worker is None:
-                starting = any(one.runs and not one.has_started for one in self._all)
+                starting = any(not one.has_started and one.runs for one in self._all)
                 with anyio.move_on_after(self._start_s if self._idle else math.inf):
                     await waiting.called.wait()
                 if not starting:

@@ -80,11 +80,10 @@ class AsyncProcess:
         while view:
             if stdin.closed:
                 return False
-            await anyio.wait_writable(stdin)
             try:
                 view = view[os.write(stdin.fileno(), view[:_CHUNK_BYTES]) :]
             except BlockingIOError:
-                continue
+                await anyio.wait_writable(stdin)
             except OSError:
                 return False
         return True

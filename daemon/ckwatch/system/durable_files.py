@@ -10,6 +10,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from ckwatch.system.user_files import digest_of, pieces
+
 
 def flush_folder(folder: Path) -> None:
     """Make the names in `folder` survive a crash of the host."""
@@ -51,9 +53,13 @@ def take_flushed(source: Path, target: Path) -> tuple[int, str]:
         if error.errno != errno.EXDEV:
             raise
         shutil.copyfile(source, target)
-    with os.fdopen(os.open(target, os.O_RDONLY | os.O_CLOEXEC), "rb", buffering=0) as file:
-        os.fsync(file.fileno())
-        return os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
+    descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+        size_bytes = os.fstat(descriptor).st_size
+        return size_bytes, digest_of(pieces(descriptor, size_bytes))
+    finally:
+        os.close(descriptor)
 
 
 def overwrite_file(path: Path, content: bytes) -> None:

@@ -12,7 +12,6 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from io import FileIO
 
 TEXT_LIMIT_BYTES = 16 * 1024**2
 """Of what a person writes: templates, kernel files, sources."""
@@ -23,7 +22,7 @@ SIDE_FILE_LIMIT_BYTES = 256 * 1024**2
 BINARY_LIMIT_BYTES = 2 * 1024**3
 """Of headers, code objects and libraries; clang reads no file that is larger."""
 
-_CHUNK_BYTES = 1024**2
+_CHUNK_BYTES, _SMALL_BYTES = 1024**2, 16 * 1024
 
 _Path = str | os.PathLike[str]
 
@@ -39,29 +38,40 @@ def read_file(path: _Path, limit_bytes: int = TEXT_LIMIT_BYTES) -> bytes:
 
 def read_with_status(path: _Path, limit_bytes: int = TEXT_LIMIT_BYTES) -> tuple[bytes, os.stat_result]:
     """`read_file`, with the status of the very file that was read."""
-    name = os.fspath(path)
-    descriptor, status = _open(name, limit_bytes)
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
-        content = bytearray()
-        while chunk := _read_some(file, min(_CHUNK_BYTES, limit_bytes + 1 - len(content))):
-            content += chunk
-    if len(content) > limit_bytes:
-        raise _too_large(name, limit_bytes)
-    return bytes(content), status
+    descriptor, status = _open(os.fspath(path), limit_bytes)
+    try:
+        return b"".join(pieces(descriptor, status.st_size, limit_bytes)), status
+    finally:
+        os.close(descriptor)
 
 
 def digest_file(path: _Path, limit_bytes: int = BINARY_LIMIT_BYTES) -> str:
     """SHA-256, in hex, of the contents of a regular file. Raises OSError as `read_file`."""
-    name = os.fspath(path)
-    descriptor, _ = _open(name, limit_bytes)
-    digest, left = hashlib.sha256(), limit_bytes
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
-        while chunk := _read_some(file, _CHUNK_BYTES):
-            digest.update(chunk)
-            left -= len(chunk)
-            if left < 0:
-                raise _too_large(name, limit_bytes)
+    descriptor, status = _open(os.fspath(path), limit_bytes)
+    try:
+        return digest_of(pieces(descriptor, status.st_size, limit_bytes))
+    finally:
+        os.close(descriptor)
+
+
+def digest_of(contents: Iterable[bytes]) -> str:
+    """SHA-256, in hex, of contents in pieces."""
+    digest = hashlib.sha256()
+    for piece in contents:
+        digest.update(piece)
     return digest.hexdigest()
+
+
+def pieces(descriptor: int, size_bytes: int, limit_bytes: int = BINARY_LIMIT_BYTES) -> Iterator[bytes]:
+    """The contents of an open file of about this size. Raises OSError where there are more than the limit, or nothing
+    is there yet: some files in `/proc` block."""
+    # A larger buffer is mapped and given back for each piece.
+    length, left = min(_CHUNK_BYTES, max(size_bytes + 1, _SMALL_BYTES)), limit_bytes
+    while piece := os.read(descriptor, min(length, left + 1)):
+        left -= len(piece)
+        if left < 0:
+            raise _too_large(None, limit_bytes)
+        yield piece
 
 
 def file_statuses(paths: Iterable[str]) -> Iterator[os.stat_result | None]:
@@ -114,14 +124,6 @@ def _open(path: str, limit_bytes: int) -> tuple[int, os.stat_result]:
     return descriptor, status
 
 
-def _read_some(file: FileIO, size: int) -> bytes:
-    """Read what is available, empty at the end. Raises OSError if nothing is there yet: some files in `/proc` block."""
-    chunk = file.read(size)
-    if chunk is None:
-        raise BlockingIOError(errno.EAGAIN, "has nothing to read now", file.name)
-    return chunk
-
-
 def _require_plain(path: str, status: os.stat_result, limit_bytes: int) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "is a directory", path)
@@ -131,5 +133,5 @@ def _require_plain(path: str, status: os.stat_result, limit_bytes: int) -> None:
         raise _too_large(path, limit_bytes)
 
 
-def _too_large(path: str, limit_bytes: int) -> OSError:
+def _too_large(path: str | None, limit_bytes: int) -> OSError:
     return OSError(errno.EFBIG, f"larger than {limit_bytes // 1024**2} MiB", path)

@@ -25,7 +25,8 @@ class Turns:
         self._enough = enough
         self._expected = expected
         self._waiting: list[tuple[Callable[[], Any], Future[Any]]] = []
-        self._turn = anyio.Lock()
+        self._turn: anyio.Event | None = None
+        """The end of the present one."""
         self._complete = anyio.Event()
         self._began_s = float("-inf")
 
@@ -36,16 +37,24 @@ class Turns:
         if self._is_complete():
             self._complete.set()
         with anyio.CancelScope(shield=True):
-            async with self._turn:
-                if not done.done():  # else it went with another one's
-                    if not self._is_complete():
-                        self._complete = anyio.Event()
-                        with anyio.move_on_after(max(0.0, self._began_s + self._apart_s - time.monotonic())):
-                            await self._complete.wait()
-                    self._began_s = time.monotonic()
-                    jobs, self._waiting = self._waiting, []
-                    await to_thread.run_sync(_run, jobs)
+            while not done.done():
+                await (self._take_turn() if self._turn is None else self._turn.wait())
         return done.result()
+
+    async def _take_turn(self) -> None:
+        """Run what waits; it is known to all at once."""
+        ended = self._turn = anyio.Event()
+        try:
+            if not self._is_complete():
+                self._complete = anyio.Event()
+                with anyio.move_on_after(max(0.0, self._began_s + self._apart_s - time.monotonic())):
+                    await self._complete.wait()
+            self._began_s = time.monotonic()
+            jobs, self._waiting = self._waiting, []
+            await to_thread.run_sync(_run, jobs)
+        finally:
+            self._turn = None
+            ended.set()
 
     def _is_complete(self) -> bool:
         return len(self._waiting) >= min(self._enough, self._expected())

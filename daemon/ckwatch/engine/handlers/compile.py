@@ -24,7 +24,7 @@ from ckwatch.core import events
 from ckwatch.core.effects import Check, Compile, LookUp
 from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
 from ckwatch.engine.handlers.compile_facts import facts_of
-from ckwatch.engine.handlers.compiler_messages import LiveDiagnostics, PlaceLog, PostEvent, placing, reporting_for
+from ckwatch.engine.handlers.compiler_messages import LiveDiagnostics, PlaceLog, PostEvent, placing, reporting_to
 from ckwatch.engine.handlers.farm_link import FarmLink
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.look_up import RecentSnapshot
@@ -93,7 +93,7 @@ class CompileHandler:
         unit = await self._prepared(effect)
         if unit is None:
             return events.CheckFinished(effect.work)  # `compile` comes next and reports it
-        async with reporting_for(effect, unit.place, self._post) as lines:
+        async with (lines := reporting_to(effect, unit.place, self._post)).reporting():
             result = await unit.compiler.builder.check(
                 unit.request,
                 lambda event: (
@@ -126,7 +126,7 @@ class CompileHandler:
             facts = events.CompileFacts(Outcome.FAULTED, effect.work.tokens, finished_at=time.time())
             return events.CompileFinished(effect.work, facts)
         slow = SlowCompile(unit.request, effect.unit.instance.span, effect.usual_s)
-        async with reporting_for(effect, unit.place, self._post) as lines:
+        async with (lines := reporting_to(effect, unit.place, self._post)).reporting():
             on_farm = partial(self._farm.compile, unit=effect.unit.id, waiting=effect.waiting, force=effect.force)
             options = build_events.BuildOptions(
                 look=self._snapshot.of(unit.compiler),

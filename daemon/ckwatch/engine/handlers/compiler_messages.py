@@ -79,7 +79,8 @@ class LiveDiagnostics:
         """Report while the body runs."""
         async with plain_errors(), anyio.create_task_group() as self._tasks:
             yield
-            self._tasks.cancel_scope.cancel()
+            if self._new_error is not None:
+                self._tasks.cancel_scope.cancel()
 
     async def _run(self, new_error: anyio.Event) -> None:
         while True:
@@ -95,12 +96,9 @@ class LiveDiagnostics:
             await anyio.sleep(self._interval_s)
 
 
-@asynccontextmanager
-async def reporting_for(effect: Check | Compile, place: PlaceLog, post: PostEvent) -> AsyncIterator[LiveDiagnostics]:
-    """Post what the effect's compiler prints, as diagnostics, while the body runs."""
-    live = LiveDiagnostics(place, lambda found: post(CompilerOutput(effect.work, found)))
-    async with live.reporting():
-        yield live
+def reporting_to(effect: Check | Compile, place: PlaceLog, post: PostEvent) -> LiveDiagnostics:
+    """Return what posts what the effect's compiler prints, as diagnostics."""
+    return LiveDiagnostics(place, lambda found: post(CompilerOutput(effect.work, found)))
 
 
 def placing(
