@@ -143,26 +143,30 @@ struct FirstError : clang::DiagnosticConsumer {
 
 using Slabs = llvm::SmallVector<void*, 4>;
 
-void reserve_types(clang::ASTContext& context);
+void reserve_sets(clang::ASTContext& context);
+void reserve_sets(clang::DeclarationNameTable& names);
 Slabs& slabs_of(llvm::BumpPtrAllocator& allocator);
 std::size_t slab_bytes(unsigned index);
 
 // Explicit instantiations may name private members.
-template <auto... sets>
-struct OpenTypes {
-    // So that no fork grows a set by little: that writes to all of its types, and so copies most pages.
-    friend void reserve_types(clang::ASTContext& context) {
-        ((context.*sets).reserve((context.*sets).size() / 4 * 5), ...);
-    }
+template <typename Owner, auto... sets>
+struct OpenSets {
+    // So that no fork grows a set by little: that writes to all of its nodes, and so copies most pages.
+    friend void reserve_sets(Owner& owner) { ((owner.*sets).reserve((owner.*sets).size() / 4 * 5), ...); }
 };
 
 using Types = clang::ASTContext;
-template struct OpenTypes<
-    &Types::ExtQualNodes, &Types::PointerTypes, &Types::LValueReferenceTypes, &Types::RValueReferenceTypes,
+template struct OpenSets<
+    Types, &Types::ExtQualNodes, &Types::PointerTypes, &Types::LValueReferenceTypes, &Types::RValueReferenceTypes,
     &Types::MemberPointerTypes, &Types::ConstantArrayTypes, &Types::FunctionProtoTypes,
     &Types::TemplateTypeParmTypes, &Types::SubstTemplateTypeParmTypes, &Types::TemplateSpecializationTypes,
     &Types::TagTypes, &Types::UsingTypes, &Types::TypedefTypes, &Types::ParenTypes, &Types::DependentDecltypeTypes,
     &Types::PackExpansionTypes, &Types::DependentNameTypes, &Types::QualifiedTemplateNames>;
+
+using Names = clang::DeclarationNameTable;
+template struct OpenSets<
+    Names, &Names::CXXConstructorNames, &Names::CXXDestructorNames, &Names::CXXConversionFunctionNames,
+    &Names::CXXDeductionGuideNames>;
 
 template <Slabs llvm::BumpPtrAllocator::*slabs, std::size_t (*bytes)(unsigned)>
 struct OpenAllocator {
@@ -260,7 +264,10 @@ struct Keep : clang::PragmaHandler {
                 _exit(refused);
             }
         }
-        reserve_types(compiler->getASTContext());
+        reserve_sets(compiler->getASTContext());
+        reserve_sets(compiler->getASTContext().DeclarationNames);
+        clang::Sema& sema = compiler->getSema();
+        sema.SpecialMemberCache.reserve(sema.SpecialMemberCache.size() / 4 * 5);
         std::fputs("ckwatch: ready\n", stderr);
         Forks forks;
         int grown = -1, stop = -1, growing = -1;  // from one that grows, to it, and its handle
