@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerLine, OnBuildEvent, ignore
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
-from ckwatch.compile.kept_clang import CLANGS_KEPT, FREE_BYTES, TEXTS_KEPT, KeptClang, KeptClangs
+from ckwatch.compile.kept_clang import CLANGS_KEPT, FREE_BYTES, SCARCE_BYTES, TEXTS_KEPT, KeptClang, KeptClangs
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
@@ -238,6 +238,22 @@ async def test_other_families_do_without_it(kept: Kept) -> None:
 async def test_a_header_that_changes_ends_it(kept: Kept) -> None:
     async with kept.one() as clang:
         kept.header.write_text("int b;\n")
+        assert (await kept.compile(WARM))[1] == 1
+        await until_ended(clang)
+
+
+async def test_it_ends_where_memory_is_scarce(kept: Kept) -> None:
+    """But for one that compiles."""
+    async with kept.one() as clang:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(kept.compile, WARM.replace("1", "1 /* hangs */"))
+            await until(Path(f"{kept.program}.hangs").exists)
+            kept.free_bytes = SCARCE_BYTES - 1
+            assert await kept.found(request(WARM)) is None
+            kept.free_bytes = SCARCE_BYTES
+            assert await kept.found(request(WARM)) is clang
+            tasks.cancel_scope.cancel()
+        kept.free_bytes = SCARCE_BYTES - 1
         assert (await kept.compile(WARM))[1] == 1
         await until_ended(clang)
 

@@ -13,6 +13,9 @@
 //
 // The end of standard input, and 20 minutes without a line, end all. The process that was started only waits: those that
 // parse are its children, so that what has been stood in for can end.
+//
+// A fork gives its syntax tree back before the optimizer as clang does, but page by page: to free it object by object
+// would write to most pages that it shares with this process, and so copy them.
 
 #include <cerrno>
 #include <climits>
@@ -24,6 +27,7 @@
 #include <map>
 #include <poll.h>
 #include <string>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -40,6 +44,8 @@
 #include "clang/Lex/Preprocessor.h"
 #include "clang/Sema/Sema.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/Allocator.h"
 #include "llvm/Support/MD5.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -135,6 +141,54 @@ struct FirstError : clang::DiagnosticConsumer {
     }
 };
 
+using Slabs = llvm::SmallVector<void*, 4>;
+
+void reserve_sets(clang::ASTContext& context);
+void reserve_sets(clang::DeclarationNameTable& names);
+Slabs& slabs_of(llvm::BumpPtrAllocator& allocator);
+std::size_t slab_bytes(unsigned index);
+
+// Explicit instantiations may name private members.
+template <typename Owner, auto... sets>
+struct OpenSets {
+    // So that no fork grows a set by little: that writes to all of its nodes, and so copies most pages.
+    friend void reserve_sets(Owner& owner) { ((owner.*sets).reserve((owner.*sets).size() / 4 * 5), ...); }
+};
+
+using Types = clang::ASTContext;
+template struct OpenSets<
+    Types, &Types::ExtQualNodes, &Types::PointerTypes, &Types::LValueReferenceTypes, &Types::RValueReferenceTypes,
+    &Types::MemberPointerTypes, &Types::ConstantArrayTypes, &Types::FunctionProtoTypes,
+    &Types::TemplateTypeParmTypes, &Types::SubstTemplateTypeParmTypes, &Types::TemplateSpecializationTypes,
+    &Types::TagTypes, &Types::UsingTypes, &Types::TypedefTypes, &Types::ParenTypes, &Types::DependentDecltypeTypes,
+    &Types::PackExpansionTypes, &Types::DependentNameTypes, &Types::QualifiedTemplateNames>;
+
+using Names = clang::DeclarationNameTable;
+template struct OpenSets<
+    Names, &Names::CXXConstructorNames, &Names::CXXDestructorNames, &Names::CXXConversionFunctionNames,
+    &Names::CXXDeductionGuideNames>;
+
+template <Slabs llvm::BumpPtrAllocator::*slabs, std::size_t (*bytes)(unsigned)>
+struct OpenAllocator {
+    friend Slabs& slabs_of(llvm::BumpPtrAllocator& allocator) { return allocator.*slabs; }
+    friend std::size_t slab_bytes(unsigned index) { return bytes(index); }
+};
+
+template struct OpenAllocator<&llvm::BumpPtrAllocator::Slabs, &llvm::BumpPtrAllocator::computeSlabSize>;
+
+// In a fork that reads its syntax tree no more.
+void drop_syntax_tree() {
+    const std::uintptr_t page = sysconf(_SC_PAGESIZE);
+    const Slabs& slabs = slabs_of(compiler->getASTContext().getAllocator());
+    for (unsigned index = 0; index < slabs.size(); ++index) {
+        const auto slab = reinterpret_cast<std::uintptr_t>(slabs[index]);
+        const std::uintptr_t begin = (slab + page - 1) & -page, end = (slab + slab_bytes(index)) & -page;
+        if (begin < end) {
+            madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+        }
+    }
+}
+
 // In a fork: become the compile `number`, which `line` asks for.
 void become(const std::string& number, std::string line, clang::Preprocessor& preprocessor, clang::SourceLocation place) {
     const std::string folder = next_word(line), side = next_word(line), name = next_word(line), id = next_word(line);
@@ -152,6 +206,10 @@ void become(const std::string& number, std::string line, clang::Preprocessor& pr
     compiler->getLangOpts().CUID = id;
     if (compiler->getASTContext().getCUIDHash() != llvm::utohexstr(llvm::MD5Hash(id), /*LowerCase=*/true)) {
         _exit(refused);  // it was used before
+    }
+    if (compiler->getCodeGenOpts().ClearASTBeforeBackend) {
+        compiler->getCodeGenOpts().ClearASTBeforeBackend = false;
+        compiler->getCodeGenOpts().PassBuilderCallbacks.push_back([](llvm::PassBuilder&) { drop_syntax_tree(); });
     }
     compiler->getLangOpts().SpellChecking = false;  // of an error's 55 ms it took 45
     compiler->getDiagnostics().setClient(new FirstError(number, told));
@@ -206,6 +264,10 @@ struct Keep : clang::PragmaHandler {
                 _exit(refused);
             }
         }
+        reserve_sets(compiler->getASTContext());
+        reserve_sets(compiler->getASTContext().DeclarationNames);
+        clang::Sema& sema = compiler->getSema();
+        sema.SpecialMemberCache.reserve(sema.SpecialMemberCache.size() / 4 * 5);
         std::fputs("ckwatch: ready\n", stderr);
         Forks forks;
         int grown = -1, stop = -1, growing = -1;  // from one that grows, to it, and its handle

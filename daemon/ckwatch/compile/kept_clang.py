@@ -64,6 +64,9 @@ TEXTS_KEPT = 12
 FREE_BYTES = 4 * 2**30
 """One is started or grows only while so much memory is available: it takes 0.6 GB, and the compilers beside it too."""
 
+SCARCE_BYTES = 2**30
+"""All that compile nothing end when a compile comes while less memory is available."""
+
 _HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Fewer faults where forks write: measured, 4 to 12 % of a pass, and no more memory."""
 
@@ -133,6 +136,11 @@ class KeptClang:
     _forks: dict[str, _Fork] = field(default_factory=lambda: {_START: _Fork()})
     _growing: str = _START
     _numbers: Iterator[int] = field(default_factory=count)
+
+    @property
+    def rests(self) -> bool:
+        """Return True if it neither compiles nor parses anything; for any thread."""
+        return all(fork.ended.is_set() for fork in list(self._forks.values()))
 
     async def ready(self) -> bool:
         """Wait until it has parsed its first text; False if it ends before."""
@@ -281,7 +289,12 @@ class KeptClangs:
 
     def find(self, key: str, command: Sequence[str], family: str | None = None) -> KeptClang | None:
         """The one for passes of this command that knows the family, if all that it has read is as it was; else it
-        ends. Runs in a thread."""
+        ends, as all that rest do where memory is scarce. Runs in a thread."""
+        if (free := self._available()) is not None and free < SCARCE_BYTES:
+            for one in list(self._kept.values()):
+                if one.rests:
+                    one.end()
+            return None
         kept = self._kept.get((key, tuple(command)))
         if kept is None or kept.has_ended or kept.read is None:
             return None
