@@ -15,7 +15,15 @@ from anyio.abc import TaskGroup
 from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerLine, OnBuildEvent, ignore
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
-from ckwatch.compile.kept_clang import CLANGS_KEPT, FREE_BYTES, SCARCE_BYTES, TEXTS_KEPT, KeptClang, KeptClangs
+from ckwatch.compile.kept_clang import (
+    CLANGS_KEPT,
+    FREE_BYTES,
+    PUBLIC_ONLY,
+    SCARCE_BYTES,
+    TEXTS_KEPT,
+    KeptClang,
+    KeptClangs,
+)
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
@@ -281,6 +289,9 @@ async def test_none_is_kept(kept: Kept, what: str) -> None:
             assert await kept.found(asked) is None
         assert running(kept.store) <= 2
         tasks.cancel_scope.cancel()
+    if what == "no plugin":
+        compiled = kept.hip.runs_of(Step.LINK)
+        assert [PUBLIC_ONLY in run.arguments for run in compiled] == [False, True]
 
 
 async def test_few_are_kept(kept: Kept) -> None:

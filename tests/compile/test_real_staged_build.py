@@ -16,7 +16,15 @@ import pytest
 from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerLine
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.driver_plan import PassSide
-from ckwatch.compile.kept_clang import FREE_BYTES, PLUGIN_FLAGS, PLUGIN_SOURCE, PLUGINS, KeptClang, KeptClangs
+from ckwatch.compile.kept_clang import (
+    FREE_BYTES,
+    PLUGIN_FLAGS,
+    PLUGIN_SOURCE,
+    PLUGINS,
+    PUBLIC_ONLY,
+    KeptClang,
+    KeptClangs,
+)
 from ckwatch.compile.rendered_unit import live_diagnostics
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompileStatus
 from ckwatch.compile.single_call import compile_source
@@ -142,6 +150,22 @@ def keeps_clangs(ladder: StagedCompiler, toolchain: Toolchain, store: ArtifactSt
     (store.folder / PLUGINS).mkdir(parents=True, exist_ok=True)
     shutil.copyfile(plugin, store.folder / PLUGINS / name)
     return True
+
+
+async def test_the_plugin_does_without_private_members(
+    toolchain: Toolchain, store: ArtifactStore, keeps_clangs: bool
+) -> None:
+    headers = find_clang_headers(toolchain, toolchain.environment)
+    assert (headers is not None) == keeps_clangs
+    if headers is not None:
+        command = [str(toolchain.clangxx), *toolchain.cpp_arguments, *PLUGIN_FLAGS, "-isystem", str(headers)]
+        checked = await run_process(
+            [*command, PUBLIC_ONLY, "-fsyntax-only", str(PLUGIN_SOURCE)],
+            environment=toolchain.environment,
+            folder=store.folder,
+            timeout_s=300,
+        )
+        assert (checked.succeeded, checked.stderr) == (True, "")
 
 
 @asynccontextmanager

@@ -141,6 +141,12 @@ struct FirstError : clang::DiagnosticConsumer {
     }
 };
 
+// Without members of clang that are private: forks copy more pages then.
+#if defined(CKWATCH_PUBLIC_ONLY)
+void reserve_sets() {}
+void drop_syntax_tree_later() {}
+#else
+
 using Slabs = llvm::SmallVector<void*, 4>;
 
 void reserve_sets(clang::ASTContext& context);
@@ -189,6 +195,21 @@ void drop_syntax_tree() {
     }
 }
 
+void drop_syntax_tree_later() {
+    if (compiler->getCodeGenOpts().ClearASTBeforeBackend) {
+        compiler->getCodeGenOpts().ClearASTBeforeBackend = false;
+        compiler->getCodeGenOpts().PassBuilderCallbacks.push_back([](llvm::PassBuilder&) { drop_syntax_tree(); });
+    }
+}
+
+void reserve_sets() {
+    reserve_sets(compiler->getASTContext());
+    reserve_sets(compiler->getASTContext().DeclarationNames);
+    clang::Sema& sema = compiler->getSema();
+    sema.SpecialMemberCache.reserve(sema.SpecialMemberCache.size() / 4 * 5);
+}
+#endif
+
 // In a fork: become the compile `number`, which `line` asks for.
 void become(const std::string& number, std::string line, clang::Preprocessor& preprocessor, clang::SourceLocation place) {
     const std::string folder = next_word(line), side = next_word(line), name = next_word(line), id = next_word(line);
@@ -207,10 +228,7 @@ void become(const std::string& number, std::string line, clang::Preprocessor& pr
     if (compiler->getASTContext().getCUIDHash() != llvm::utohexstr(llvm::MD5Hash(id), /*LowerCase=*/true)) {
         _exit(refused);  // it was used before
     }
-    if (compiler->getCodeGenOpts().ClearASTBeforeBackend) {
-        compiler->getCodeGenOpts().ClearASTBeforeBackend = false;
-        compiler->getCodeGenOpts().PassBuilderCallbacks.push_back([](llvm::PassBuilder&) { drop_syntax_tree(); });
-    }
+    drop_syntax_tree_later();
     compiler->getLangOpts().SpellChecking = false;  // of an error's 55 ms it took 45
     compiler->getDiagnostics().setClient(new FirstError(number, told));
     enter(name, preprocessor, place, /*is_main=*/true);
@@ -264,10 +282,7 @@ struct Keep : clang::PragmaHandler {
                 _exit(refused);
             }
         }
-        reserve_sets(compiler->getASTContext());
-        reserve_sets(compiler->getASTContext().DeclarationNames);
-        clang::Sema& sema = compiler->getSema();
-        sema.SpecialMemberCache.reserve(sema.SpecialMemberCache.size() / 4 * 5);
+        reserve_sets();
         std::fputs("ckwatch: ready\n", stderr);
         Forks forks;
         int grown = -1, stop = -1, growing = -1;  // from one that grows, to it, and its handle

@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 
 PLUGIN_SOURCE = Path(__file__).with_suffix(".cpp")
 PLUGIN_FLAGS = ("-std=c++17", "-fno-rtti", "-fPIC", "-shared", "-O1", "-w")
+PUBLIC_ONLY = "-DCKWATCH_PUBLIC_ONLY"
+"""For a clang whose private members have other names than those that the plugin uses."""
 USE_PLUGIN = ("-add-plugin", "ckwatch-keep")
 PLUGINS = "plugins"
 PRAGMA = 'static_assert(true, "");\n#pragma ckwatch_keep\n'
@@ -450,13 +452,16 @@ class KeptClangs:
         work = await anyio.to_thread.run_sync(self._store.work_folder)
         try:
             (work / TEMPORARY).mkdir()
-            command = [str(toolchain.clangxx), *toolchain.cpp_arguments, *PLUGIN_FLAGS, "-isystem", str(headers)]
             environment = environment_of(toolchain.environment, work)
-            made = await self._launch(
-                [*command, str(PLUGIN_SOURCE), "-o", "plugin.so"], environment=environment, folder=work, nice=nice,
-                timeout_s=START_LIMIT_S,
-            )  # fmt: skip
-            if not made.succeeded:
+            command = [str(toolchain.clangxx), *toolchain.cpp_arguments, *PLUGIN_FLAGS, "-isystem", str(headers)]
+            command += [str(PLUGIN_SOURCE), "-o", "plugin.so"]
+            for flags in ((), (PUBLIC_ONLY,)):
+                made = await self._launch(
+                    [*command, *flags], environment=environment, folder=work, nice=nice, timeout_s=START_LIMIT_S
+                )
+                if made.succeeded:
+                    break
+            else:
                 self._failed.add(plugin.name)
                 log.info("the plugin that keeps a clang does not compile: %s", made.stderr[:2000])
                 return None
