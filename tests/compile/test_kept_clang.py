@@ -12,7 +12,7 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from ckwatch.compile.background_pch import BackgroundPch
+from ckwatch.compile.background_pch import ALONE, BackgroundPch
 from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerLine, OnBuildEvent, ignore
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
 from ckwatch.compile.kept_clang import (
@@ -328,6 +328,28 @@ async def test_what_is_edited_is_kept_in_place_of_a_header(kept: Kept, replaced:
             await until(lambda: not clangs and not running(kept.store))
         tasks.cancel_scope.cancel()
     assert not running(kept.store)
+
+
+@pytest.mark.parametrize("count", [ALONE, ALONE + 1])
+async def test_of_many_that_are_edited_together_one_of_a_family_is_parsed(kept: Kept, count: int) -> None:
+    sources = [WARM.replace("return 1", f"return {number}") for number in range(count)]
+    background = BackgroundPch(lambda: busy, idle_s=0.004)
+    busy = True
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(background.run)
+        for _ in range(2):
+            for number, source in enumerate(sources):
+                background.note(request(source), f"k/{number}@gfx942", lambda: kept.ladder, built=True, compiled=True)
+        busy = False
+        await until(lambda: not background.pending)
+        clang = await kept.found(request(sources[-1]))
+        assert clang is not None
+        # the includes, and the texts
+        assert len(clang.texts) == 1 + (count if count <= ALONE else 1)
+        for source in sources:
+            assert (await kept.compile(source))[1] == 0
+        assert len(kept.hip.runs_of(Step.DEVICE_HEADER)) == 1
+        tasks.cancel_scope.cancel()
 
 
 async def test_one_that_has_not_begun_makes_way_for_a_compile(kept: Kept) -> None:

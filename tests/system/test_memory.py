@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ckwatch.system.memory import PAGE_BYTES, available_bytes, used_by_children_bytes
+from ckwatch.system.memory import available_bytes, used_by_children_bytes
 
 
 def test_free_memory(tmp_path: Path) -> None:
@@ -20,9 +20,11 @@ def test_free_memory(tmp_path: Path) -> None:
 
 
 def test_memory_of_all_descendants(tmp_path: Path) -> None:
-    rows = {10: (1, 5), 11: (10, 7), 12: (11, 100), 13: (2, 1000), 14: (10, 3)}
-    for pid, (parent, pages) in rows.items():
+    rows = {10: (1, 5), 11: (10, 7), 12: (11, 100), 13: (2, 1000), 14: (10, 3), 15: (10, None)}
+    for pid, (parent, kilobytes) in rows.items():
         (tmp_path / str(pid)).mkdir()
-        fields = ["S", str(parent), *["0"] * 19, str(pages), "0"]
-        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a (strange) name) {' '.join(fields)}")
-    assert used_by_children_bytes(10, tmp_path) == (7 + 100 + 3) * PAGE_BYTES
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a (strange) name) S {parent} 0 0")
+        if kilobytes is not None:
+            shown = f"Rss: 5000 kB\nShared_Clean:  900 kB\nPrivate_Clean:  2 kB\nPrivate_Dirty:      {kilobytes} kB\n"
+            (tmp_path / str(pid) / "smaps_rollup").write_text(shown)
+    assert used_by_children_bytes(10, tmp_path) == (9 + 102 + 5) * 1024

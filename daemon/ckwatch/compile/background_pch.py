@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,10 @@ IDLE_S = 1.0
 KERNELS_KEPT = 16
 """Units that were compiled, and families of units that were found, whose headers are made: the last ones."""
 
+ALONE = 2
+"""Edited units up to which a clang parses each. Of more it parses one of a family: what another tile has instantiated
+helps no further tile, and takes 30 to 140 MB."""
+
 UNITS_KEPT = 256
 """Units of which it is known that they were built before."""
 
@@ -45,6 +50,8 @@ class _Noted:
     compiled: bool
     edited: bool
     ladder_of: LadderOf
+    alone: bool = True
+    """No more than `ALONE` were edited together."""
 
     @property
     def kernel(self) -> tuple[str, str]:
@@ -137,6 +144,9 @@ class BackgroundPch:
             if not self._noted:
                 self._news = anyio.Event()
                 continue
+            edited = [key for key, one in self._noted.items() if one.edited]
+            if len(edited) > ALONE:
+                self._noted.update({key: replace(self._noted[key], alone=False) for key in edited})
             key = next(reversed(self._noted))
             noted = self._noted[key]
             made = False
@@ -164,8 +174,10 @@ class BackgroundPch:
         warming = ladder.warming
         if noted.built and compiled:
             await anyio.to_thread.run_sync(partial(warming.built, edited=noted.edited), request, plan)
-        if noted.built and compiled and (noted.edited or request.lines) and await self._keep(ladder, request, plan):
-            return True
+        if noted.built and compiled and (noted.edited or request.lines):
+            again = noted.alone or request.lines
+            if await self._keep(ladder, request, plan, again=again):
+                return True
         lacking = await anyio.to_thread.run_sync(partial(warming.lacking, warm=compiled), request, plan)
         if not lacking:
             await anyio.to_thread.run_sync(warming.headers.tidy)
@@ -180,7 +192,7 @@ class BackgroundPch:
                 tasks.start_soon(make, header)
         return any(made)
 
-    async def _keep(self, ladder: StagedCompiler, request: CompileRequest, plan: CompilePlan) -> bool:
+    async def _keep(self, ladder: StagedCompiler, request: CompileRequest, plan: CompilePlan, *, again: bool) -> bool:
         """Let a clang parse the source. It has the priority of a compile, and is given up for one that comes, until
         there is none."""
         passes = await ladder.plan_with_lines(request, plan)
@@ -193,6 +205,6 @@ class BackgroundPch:
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(give_up)
-            kept.append(await ladder.warming.keep(request, plan, passes, self._living))
+            kept.append(await ladder.warming.keep(request, plan, passes, self._living, again=again))
             tasks.cancel_scope.cancel()
         return not kept or kept[0]

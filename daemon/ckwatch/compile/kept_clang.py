@@ -144,6 +144,10 @@ class KeptClang:
         """Return True if it neither compiles nor parses anything; for any thread."""
         return all(fork.ended.is_set() for fork in list(self._forks.values()))
 
+    def knows(self, family: str) -> bool:
+        """Return True if it has parsed a text of the family."""
+        return any(family == known for known, _ in self.texts.values())
+
     async def ready(self) -> bool:
         """Wait until it has parsed its first text; False if it ends before."""
         with anyio.move_on_after(START_LIMIT_S):
@@ -285,9 +289,9 @@ class KeptClangs:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def has(self, key: str, text: str) -> bool:
-        """Return True if one of this key has parsed the text of that key."""
-        return any(text in kept.texts for (name, _), kept in self._kept.items() if name == key and not kept.has_ended)
+    def has(self, key: str, family: str) -> bool:
+        """Return True if one of this key knows the family."""
+        return any(kept.knows(family) for (name, _), kept in self._kept.items() if name == key and not kept.has_ended)
 
     def find(self, key: str, command: Sequence[str], family: str | None = None) -> KeptClang | None:
         """The one for passes of this command that knows the family, if all that it has read is as it was; else it
@@ -300,7 +304,7 @@ class KeptClangs:
         kept = self._kept.get((key, tuple(command)))
         if kept is None or kept.has_ended or kept.read is None:
             return None
-        if family is not None and all(family != known for known, _ in kept.texts.values()):
+        if family is not None and not kept.knows(family):
             return None
         if not kept.read.holds(self._store.contents.look(), self._roots):
             kept.end()
@@ -316,14 +320,18 @@ class KeptClangs:
         plan: CompilePlan,
         request: CompileRequest,
         living: TaskGroup,
+        *,
+        again: bool = True,
     ) -> bool:
         """Let the one that begins with a text, or a new one that lives in the task group, parse another, for passes by
-        `plan`. False where that is not possible, or was done before."""
+        `plan`. False where that is not possible, or was done before, without `again` for the family."""
         if {begin.key, text.key} & self._failed or (self._available() or 0) < FREE_BYTES:
             return False
         kept = await anyio.to_thread.run_sync(self.find, begin.key, plan.command(begin.side))
         if kept is not None and (text.key in kept.texts or seen in kept.seen):
             kept.texts.setdefault(text.key, (family, text))
+            return False
+        if kept is not None and kept.knows(family) and not again:
             return False
         wanted = {family: text}
         if kept is not None and len(kept.texts) > TEXTS_KEPT:

@@ -397,9 +397,11 @@ class HeaderWarmup:
         texts = self._texts(request, side, plan)
         return None if not texts else self.kept.find(texts[0].key, passes.command(side), _kept_family(request.source))
 
-    async def keep(self, request: CompileRequest, plan: CompilePlan, passes: CompilePlan, living: TaskGroup) -> bool:
+    async def keep(
+        self, request: CompileRequest, plan: CompilePlan, passes: CompilePlan, living: TaskGroup, *, again: bool = True
+    ) -> bool:
         """Let a clang for each pass, which lives in the task group, parse the source for further `passes`; False where
-        that is not possible, or was done before."""
+        that is not possible, or was done before, without `again` for another source of its family."""
         if self.headers.refusal() is not None:
             return False
         family, seen = _kept_family(request.source), source_id(request)
@@ -408,7 +410,7 @@ class HeaderWarmup:
         async def grow(side: PassSide) -> None:
             texts = await anyio.to_thread.run_sync(self._texts, request, side, plan)
             how = (family, seen, passes, request, living)
-            grown.append(bool(texts) and await self.kept.grow(texts[0], texts[-1], *how))
+            grown.append(bool(texts) and await self.kept.grow(texts[0], texts[-1], *how, again=again))
 
         async with plain_errors(), anyio.create_task_group() as tasks:
             for side in PassSide:
@@ -447,14 +449,14 @@ class HeaderWarmup:
     def lacking(
         self, request: CompileRequest, plan: CompilePlan, sides: Iterable[PassSide] = PassSide, *, warm: bool = True
     ) -> list[HeaderSpec]:
-        """Return the headers to make next for requests like this one: of what a kept clang has parsed only the first of
-        its family, for when the daemon begins anew. Blocks; call from a worker thread."""
+        """Return the headers to make next for requests like this one: of a family that a kept clang knows only the
+        first, for when the daemon begins anew. Blocks; call from a worker thread."""
         found = []
         family = family_of(request.source)
         for side in sides:
             candidates = self.candidates(request, side, plan, warm=warm)
             able = [wanted for wanted in candidates if self.headers.worth_trying(wanted)]
-            kept = bool(able) and self.kept.has(candidates[-1].key, able[0].key)
+            kept = bool(able) and self.kept.has(candidates[-1].key, _kept_family(request.source))
             kept = kept and any(self._is_there(wanted) for wanted in able if family_of(wanted.text) == family)
             if able and not kept and self.headers.find(able[0]) is None:
                 found.append(able[0])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_PARENT, _RESIDENT_PAGES = 1, 21
-"""Fields of /proc/PID/stat after the name (proc(5): ppid is field 4, rss field 24)."""
+_PARENT = 1
+"""The field of /proc/PID/stat after the name (proc(5): ppid is field 4)."""
+_PRIVATE = re.compile(r"^Private_(?:Clean|Dirty): +(\d+) kB$", re.MULTILINE)
 
 
 def resident_bytes() -> int:
@@ -36,19 +38,18 @@ def available_bytes(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgr
 
 
 def used_by_children_bytes(pid: int, proc: Path = Path("/proc")) -> int:
-    """Resident memory of all descendants of `pid`."""
+    """Memory of all descendants of `pid` that no other process shares, so that it is free when they end."""
     children: dict[int, list[int]] = {}
-    resident: dict[int, int] = {}
     for entry in proc.iterdir():
         if not entry.name.isdigit():
             continue
         with suppress(OSError, ValueError, IndexError):
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
             children.setdefault(int(fields[_PARENT]), []).append(int(entry.name))
-            resident[int(entry.name)] = int(fields[_RESIDENT_PAGES]) * PAGE_BYTES
     total, pending = 0, list(children.get(pid, ()))
     while pending:
         child = pending.pop()
-        total += resident.get(child, 0)
+        with suppress(OSError):
+            total += sum(map(int, _PRIVATE.findall((proc / str(child) / "smaps_rollup").read_text()))) * 1024
         pending += children.get(child, ())
     return total
