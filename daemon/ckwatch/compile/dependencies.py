@@ -19,7 +19,9 @@ from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 
 _RULE = re.compile(r"(?:[^\\:]|\\.|:(?![\s\\]))*:(?=[\s\\]|$)", re.DOTALL)
 _ITEM = re.compile(r"(?:\\[ #\\]|\$\$|\\(?![\r\n])|[^\s\\$]|\$)+")
-_INCLUDED = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)', re.MULTILINE)
+INCLUDED = re.compile(r'^\s*#\s*include\s*(?:(["<])([^">]+))?', re.MULTILINE)
+"""How a header is included, and its name; both are empty where a macro says it."""
+
 _MISSING = re.compile(r"^(?:(?P<folder>/[^\n:]*)/)?[^\n]*fatal error: '(?P<name>[^'\n]+)' file not found", re.MULTILINE)
 
 
@@ -49,7 +51,7 @@ def opens_again(text: str, header_list: str, own: Sequence[Path]) -> bool:
     has no guard, and may mean something else when it is read once more."""
     times = Counter(header_list.split("\n"))
     folders = tuple(f"{folder}/" for folder in own)
-    for quoted, name in set(_INCLUDED.findall(text)):
+    for quoted, name in set(INCLUDED.findall(text)):
         opened = [path for path, count in times.items() if count > 1 and f"/{path}".endswith(f"/{name}")]
         if any(quoted == '"' or path.startswith(folders) for path in opened):
             return True

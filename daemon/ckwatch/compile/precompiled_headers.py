@@ -40,7 +40,7 @@ from anyio.abc import TaskGroup
 
 from ckwatch.checks.clang_output import parse_clang_log
 from ckwatch.compile.compile_job import source_id
-from ckwatch.compile.dependencies import opens_again, parse_header_list
+from ckwatch.compile.dependencies import INCLUDED, opens_again, parse_header_list
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
 from ckwatch.compile.kept_clang import PCH_FLAGS, SOURCE_NAME, KeptClang, KeptClangs
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
@@ -62,7 +62,6 @@ HASH_DIGITS = 12
 
 _FAMILY = re.compile(rf"//\s*{WARM_UP}:[ \t]*(.*)")
 _DIRECTIVE = re.compile(r"\s*#\s*(\w*)")
-_INCLUDED = re.compile(r'^\s*#\s*include\s*(?:["<](?P<name>[^">]+))?', re.MULTILINE)
 _OPENING = frozenset({"if", "ifdef", "ifndef"})
 _BRANCHES = frozenset({"else", "elif", "elifdef", "elifndef"})
 _PUSHES = frozenset({"push", "push_macro", "begin"})
@@ -142,7 +141,7 @@ def warm_text(prefix: str, source: str, symbol: str) -> str:
 def shared_plan(plan: CompilePlan, prefix: str, request: CompileRequest) -> CompilePlan:
     """How what `prefix` includes is precompiled: without the workspace's folders where nothing in them can be meant, so
     that workspaces share it. Looks at the folders."""
-    first_parts = {(match["name"] or "").partition("/")[0] for match in _INCLUDED.finditer(prefix)}
+    first_parts = {name.partition("/")[0] for _, name in INCLUDED.findall(prefix)}
     own = [str(folder) for folder in request.include_folders]
     if "" in first_parts or any(os.path.lexists(f"{folder}/{part}") for folder in own for part in first_parts):
         return plan

@@ -93,7 +93,7 @@ class CompileHandler:
         unit = await self._prepared(effect)
         if unit is None:
             return events.CheckFinished(effect.work)  # `compile` comes next and reports it
-        async with (lines := reporting_to(effect, unit.place, self._post)).reporting():
+        async with reporting_to(effect, unit.place, self._post).reporting() as lines:
             result = await unit.compiler.builder.check(
                 unit.request,
                 lambda event: (
@@ -126,7 +126,7 @@ class CompileHandler:
             facts = events.CompileFacts(Outcome.FAULTED, effect.work.tokens, finished_at=time.time())
             return events.CompileFinished(effect.work, facts)
         slow = SlowCompile(unit.request, effect.unit.instance.span, effect.usual_s)
-        async with (lines := reporting_to(effect, unit.place, self._post)).reporting():
+        async with reporting_to(effect, unit.place, self._post).reporting() as lines:
             on_farm = partial(self._farm.compile, unit=effect.unit.id, waiting=effect.waiting, force=effect.force)
             options = build_events.BuildOptions(
                 look=self._snapshot.of(unit.compiler),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from typing import Self
 
 import anyio
 from anyio import to_thread
@@ -75,10 +76,10 @@ class LiveDiagnostics:
             self._tasks.start_soon(self._run, self._new_error)
 
     @asynccontextmanager
-    async def reporting(self) -> AsyncIterator[None]:
+    async def reporting(self) -> AsyncIterator[Self]:
         """Report while the body runs."""
         async with plain_errors(), anyio.create_task_group() as self._tasks:
-            yield
+            yield self
             if self._new_error is not None:
                 self._tasks.cancel_scope.cancel()
 

@@ -80,11 +80,12 @@ class FarmLink:
             while True:
                 self._loaded = anyio.Event()
                 settings, warning = self._settings, None
+                has_farm = settings.scheduler is not None or settings.cluster is not None
                 try:
-                    if settings.scheduler is None and settings.cluster is None:
-                        await self._leave()
-                    else:
+                    if has_farm:
                         warning = await self._follow(settings)
+                    else:
+                        await self._leave()
                     pause_s = POLL_S
                 except CkwatchError as error:
                     await self._leave()
@@ -95,10 +96,10 @@ class FarmLink:
                     self._devices = devices
                     if self.on_devices is not None:
                         await self.on_devices()
-                if settings.scheduler is None and settings.cluster is None:
-                    await self._loaded.wait()  # the next load may set one
-                else:
+                if has_farm:
                     await anyio.sleep(pause_s)
+                else:
+                    await self._loaded.wait()  # the next load may set one
         finally:
             with anyio.CancelScope(shield=True):
                 await self._leave()

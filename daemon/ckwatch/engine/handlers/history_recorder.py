@@ -95,11 +95,9 @@ class HistoryRecorder:
         for count, name in enumerate(effect.units):
             if count % UNITS_AT_ONCE == UNITS_AT_ONCE - 1:
                 await anyio.lowlevel.checkpoint()
-            unit = self._state.main.units.get(name)
-            record = None if unit is None else _record_of(unit)
             if name in settled and (found := settled_unit(self._state, name)) is not None:
                 results.append(found)
-            if record is not None and not _is_known(self._known.get(name), record):
+            if (record := self._new_run(name)) is not None:
                 self._known[name] = _mark_of(record)
                 self._unwritten[name] = record
                 self._removed.pop(name, None)
@@ -131,18 +129,16 @@ class HistoryRecorder:
 
     async def runs(self, unit: str, limit: int) -> list[UnitRecord]:
         """The unit's compiles, newest first, with one that is not written yet. Raises HistoryError."""
-        latest = self._unwritten_run(unit)
+        latest = self._new_run(unit) or self._unwritten.get(unit)
         written = await to_thread.run_sync(self._history.runs, unit, limit) if self._opened else []
         if latest is None or (written and _mark_of(written[0]) == _mark_of(latest)):
             return written
         return [latest, *written][:limit]
 
-    def _unwritten_run(self, name: str) -> UnitRecord | None:
+    def _new_run(self, name: str) -> UnitRecord | None:
         unit = self._state.main.units.get(name)
         record = None if unit is None else _record_of(unit)
-        if record is None or (name not in self._unwritten and _is_known(self._known.get(name), record)):
-            return None
-        return record
+        return None if record is None or _is_known(self._known.get(name), record) else record
 
     async def note_start(self, pid: int, version: str) -> None:
         """Record that a daemon started."""
