@@ -32,6 +32,23 @@ def test_what_is_saved_goes_on_compiling() -> None:
     ]
 
 
+@pytest.mark.parametrize("other", [{}, {MACROS: "blank"}], ids=["alone", "with another file"])
+def test_a_kernel_file_that_is_saved_goes_on_compiling(other: dict[str, str]) -> None:
+    world = built()
+    text = "template t2\ninstance c 5"
+    set_overlay(world, "ann", K2, text)
+    assert world.run(*QUICK) == ["ann: render k2/c", "ann: look-up k2/c", "ann: compile k2/c"]
+    for path, changed in ({K2: text} | other).items():
+        world.save(path, changed)
+    log = world.run(*QUICK)
+    assert [line for line in log if "k2/c" in line] == ["render k2/c"]
+    assert unit(world, C, "ann") is unit(world, C)
+    assert unit(world, C).phase is Phase.COMPILING
+    world.drain()
+    assert unit(world, C).outcome is Outcome.BUILT
+    assert "its unsaved text was saved: the compiler goes on" in story(world, C)
+
+
 def test_a_comment_typed_while_the_file_is_compiled_leaves_no_unit_idle() -> None:
     world = built()
     world.save(T2, "token 1\nheader h2")

@@ -12,7 +12,7 @@ from ckwatch.core.notify import HEADERS_TOPIC, publish, reconsider
 from ckwatch.core.state import Effects, Invalidation, State, Unwanted, View, Wanted, begin, stop
 from ckwatch.core.unit_state import UnitState
 from ckwatch.core.units import create, difference, has_moved, remove, renew
-from ckwatch.core.views import differs, follow_main
+from ckwatch.core.views import differs, follow_rendered
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.kernels import Unit
 from ckwatch.model.topics import WORKSPACE, Topic
@@ -222,7 +222,7 @@ def _take(state: State, out: Effects, view: View, name: str, unit: Unit | None, 
     if view.name == MAIN or differs(state, view, unit):
         _take_unit(state, out, view, unit, at)
     else:
-        follow_main(state, out, view, name, at)
+        follow_rendered(state, out, view, name, at)
 
 
 def _take_away(state: State, out: Effects, view: View, name: str, at: float) -> None:

@@ -38,7 +38,7 @@ def compare(state: State, out: Effects, view: View, name: str, cause: Cause) -> 
     if unit is None:
         return
     if not differs(state, view, unit):
-        follow_main(state, out, view, name, cause.at)
+        follow_rendered(state, out, view, name, cause.at)
     elif own is not None:
         renew(state, out, own, cause, recompile=False, edit=True)
     else:
@@ -69,6 +69,15 @@ def join_views(state: State, out: Effects, unit: UnitState, at: float) -> None:
         own = view.units.get(name)
         if own is not None and (unit is own or unit is main) and view.started and not differs(state, view, own.unit):
             follow_main(state, out, view, name, at)
+
+
+def follow_rendered(state: State, out: Effects, view: View, name: str, at: float) -> None:
+    """The client sees the workspace's unit from now on; after its next render if a compiler may go on for it then."""
+    own, main = view.units.get(name), state.main.units.get(name)
+    compiles = own is not None and own.compile.compiler is not None
+    if compiles and view.started and main is not None and main.phase in (Phase.WAITING, Phase.RENDERING):
+        return  # `join_views` comes then
+    follow_main(state, out, view, name, at)
 
 
 def follow_main(state: State, out: Effects, view: View, name: str, at: float) -> None:
