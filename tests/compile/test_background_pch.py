@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ckwatch.compile.background_pch import KERNELS_KEPT, BackgroundPch
+from ckwatch.compile.background_pch import KERNELS_KEPT, UNIT_BYTES, BackgroundPch
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.precompiled_headers import REPRESENTATIVES
 from ckwatch.compile.request import CompileRequest
@@ -35,7 +35,8 @@ class Background:
         self.busy = False
         self.asked = 0
         self.jobs = 2
-        self.pch = BackgroundPch(self.is_busy, lambda: self.jobs, idle_s=0.004)
+        self.available = 64 * UNIT_BYTES
+        self.pch = BackgroundPch(self.is_busy, lambda: self.jobs, idle_s=0.004, available=lambda: self.available)
 
     def is_busy(self) -> bool:
         self.asked += 1
@@ -112,6 +113,25 @@ async def test_both_sides_are_made_where_a_core_stays_free(background: Backgroun
     async with background.running():
         await background.idle()
     assert len(background.made) == 2
+    assert background.hip.together == together
+
+
+@pytest.mark.parametrize(
+    ("jobs", "units_of_memory", "together"), [(2, 64, 1), (4, 64, 2), (5, 64, 4), (16, 64, 8), (16, 3, 6), (16, 0, 2)]
+)
+async def test_those_of_several_units_are_made_where_cores_and_memory_stay_free(
+    background: Background, jobs: int, units_of_memory: int, together: int
+) -> None:
+    async def meet(_run: Run) -> None:
+        await background.until(lambda: background.hip.together == together)
+
+    background.jobs, background.available = jobs, units_of_memory * UNIT_BYTES
+    for step in HEADER_OF.values():
+        background.hip.answer(step, during=meet)
+    for number in range(4):
+        background.note(request(f"{WARM}int x_{number};\n", kernel=f"k{number}"), unit=f"k{number}/one@gfx942")
+    async with background.running():
+        await background.idle()
     assert background.hip.together == together
 
 

@@ -12,12 +12,13 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from ckwatch.compile.driver_plan import CompilePlan
+from ckwatch.compile.driver_plan import CompilePlan, PassSide
 from ckwatch.compile.precompiled_headers import HeaderSpec, family_of
 from ckwatch.compile.request import CompileRequest
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.targets import Language
+from ckwatch.system.memory import available_bytes
 
 if TYPE_CHECKING:
     from ckwatch.compile.staged_build import StagedCompiler
@@ -33,6 +34,9 @@ KERNELS_KEPT = 16
 ALONE = 2
 """Edited units up to which a clang parses each. Of more it parses one of a family: what another tile has instantiated
 helps no further tile, and takes 30 to 140 MB."""
+
+UNIT_BYTES = 2**30
+"""Memory that must be available for each unit whose headers are made side by side: both passes take 0.8 GB."""
 
 UNITS_KEPT = 256
 """Units of which it is known that they were built before."""
@@ -58,31 +62,42 @@ class _Noted:
         """Its name and arch."""
         return self.request.kernel, self.request.arch
 
+    @property
+    def is_kept(self) -> bool:
+        """Return True if a clang is to parse its source, where that is possible."""
+        return self.built and self.compiled and (self.edited or self.request.lines)
+
 
 class BackgroundPch:
     """Notes what is compiled, and makes the headers that it needs while not `is_busy`.
 
-    Those of both passes are made side by side where all but one of `jobs` cores are enough for that. A compile that
-    comes while headers are being made does not wait for them.
+    Those of both passes, and of several units, are made side by side where all but one of `jobs` cores are enough for
+    that. A compile that comes while headers are being made does not wait for them.
     """
 
     def __init__(
-        self, is_busy: Callable[[], bool], jobs: Callable[[], int] = lambda: 1, idle_s: float = IDLE_S
+        self,
+        is_busy: Callable[[], bool],
+        jobs: Callable[[], int] = lambda: 1,
+        idle_s: float = IDLE_S,
+        available: Callable[[], int | None] = available_bytes,
     ) -> None:
         self._is_busy = is_busy
         self._jobs = jobs
         self._idle_s = idle_s
+        self._available = available
         self._noted: dict[tuple[object, ...], _Noted] = {}
         self._built: dict[str, None] = {}
         self._news = anyio.Event()
         self._living: TaskGroup
         self._ladder: StagedCompiler | None = None
-        self._made_now: tuple[_Noted, anyio.CancelScope] | None = None
+        self._made_now: list[tuple[_Noted, anyio.CancelScope]] = []
+        self._remembering = anyio.Lock()
 
     @property
     def making(self) -> bool:
         """Return True if a header is being made."""
-        return self._made_now is not None
+        return bool(self._made_now)
 
     @property
     def pending(self) -> bool:
@@ -120,14 +135,13 @@ class BackgroundPch:
     def cancel(self, kernels: Collection[tuple[str, str]]) -> list[str]:
         """Make no headers for these kernels (name and arch) until they are compiled again.
 
-        Returns the unit whose header was being made, if there is one.
+        Returns the units whose headers were being made.
         """
         self._noted = {key: one for key, one in self._noted.items() if one.kernel not in kernels}
-        if self._made_now is None or self._made_now[0].kernel not in kernels:
-            return []
-        noted, scope = self._made_now
-        scope.cancel()
-        return [noted.unit]
+        made_now = [(noted.unit, scope) for noted, scope in self._made_now if noted.kernel in kernels]
+        for _, scope in made_now:
+            scope.cancel()
+        return list(dict.fromkeys(unit for unit, _ in made_now))
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -147,19 +161,33 @@ class BackgroundPch:
             edited = [key for key, one in self._noted.items() if one.edited]
             if len(edited) > ALONE:
                 self._noted.update({key: replace(self._noted[key], alone=False) for key in edited})
-            key = next(reversed(self._noted))
-            noted = self._noted[key]
-            made = False
+            async with plain_errors(), anyio.create_task_group() as tasks:
+                for key in self._next():
+                    tasks.start_soon(self._make_of, key, self._noted[key])
+
+    def _next(self) -> list[tuple[object, ...]]:
+        """The last noted. Where cores for two passes of it and of others stay free, those before it, too, of which no
+        clang parses anything: one parses a text at a time."""
+        last, *others = reversed(self._noted)
+        if self._noted[last].is_kept:
+            return [last]
+        beside = [key for key in others if not self._noted[key].is_kept]
+        room = min((self._jobs() - 1) // len(PassSide), (self._available() or 0) // UNIT_BYTES) - 1
+        return [last, *beside[: max(0, room)]]
+
+    async def _make_of(self, key: tuple[object, ...], noted: _Noted) -> None:
+        """Make headers of one that was noted, which is forgotten when it has all."""
+        made = False
+        with anyio.CancelScope() as scope:
+            self._made_now.append((noted, scope))
             try:
-                with anyio.CancelScope() as scope:
-                    self._made_now = noted, scope
-                    made = await self._make(noted)
+                made = await self._make(noted)
             except CkwatchError as error:  # a compile would meet it too, and report it
                 log.info("no precompiled header: %s", error)
             finally:
-                self._made_now = None
-            if not made and self._noted.get(key) is noted:
-                self._noted.pop(key, None)
+                self._made_now.remove((noted, scope))
+        if not made and self._noted.get(key) is noted:
+            self._noted.pop(key, None)
 
     async def _make(self, noted: _Noted) -> bool:
         """Make missing headers; False when none is missing, or none can be made."""
@@ -173,8 +201,9 @@ class BackgroundPch:
             return False
         warming = ladder.warming
         if noted.built and compiled:
-            await anyio.to_thread.run_sync(partial(warming.built, edited=noted.edited), request, plan)
-        if noted.built and compiled and (noted.edited or request.lines):
+            async with self._remembering:
+                await anyio.to_thread.run_sync(partial(warming.built, edited=noted.edited), request, plan)
+        if noted.is_kept:
             again = noted.alone or request.lines
             if await self._keep(ladder, request, plan, again=again):
                 return True
