@@ -151,6 +151,7 @@ async def compare(runs: int) -> list[Row]:
             unit="s",
             goal=f"at most {goal:.2f} ×",
             met=_within(goal),
+            alike=True,
         )
         for what, ours, goal in (
             (name, by_tile, GOAL),

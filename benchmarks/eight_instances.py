@@ -2,7 +2,8 @@
 
 Goals: cold at most 0.48 × ninja, and 0.48 × ninja with ccache; after switching to another branch and back at most
 0.5 × ninja with ccache; the memory of all children together at most 1.2 × that of ninja's. ninja runs as many jobs as
-there are cores, on the sources that ckwatch rendered, with its flags.
+there are cores, on the sources that ckwatch rendered, with its flags. Each run has another tile: ratios are medians of
+the runs' ratios.
 
 The eight differ in pipeline, scheduler and size. They were built before with another tile; the edit is one save of the
 kernel file and gives them a tile and a text that no store and no cache has seen. A switch replaces the kernel file and
@@ -67,6 +68,7 @@ class Times:
                 unit=unit,
                 goal=f"at most {goal:g} ×",
                 met=lambda _, ratio, goal=goal: ratio <= goal,  # type: ignore[misc]
+                alike=True,
             )
             for what, ours, theirs, reference, unit, goal in table
             if theirs

@@ -87,13 +87,17 @@ def row(
     unit: str,
     goal: str,
     met: Callable[[float, float], bool] | None = None,
+    alike: bool = False,
 ) -> Row:
     """Medians and their ratio; `met(ours, ratio)` decides whether the goal is reached.
 
-    The runs are those of whichever was measured less often.
+    The runs are those of whichever was measured less often. `alike`: only the two of one run did the same, so that the
+    ratio is the median of the runs' ratios.
     """
     mine, other = statistics.median(ours), statistics.median(reference)
-    ratio, runs = mine / other, min(len(ours), len(reference))
+    pairs = list(zip(ours, reference, strict=alike))
+    ratio = statistics.median(one / another for one, another in pairs) if alike else mine / other
+    runs = len(pairs)
     return Row(name, mine, other, reference_name, unit, ratio, goal, met(mine, ratio) if met else None, runs)
 
 

@@ -159,3 +159,9 @@ def test_fewer_runs_than_proof_takes_are_shown_and_not_kept(
 def test_the_runs_of_a_row_are_those_of_what_was_measured_less_often() -> None:
     found = row("a", [1.0, 2.0, 3.0], [1.0, 4.0], reference_name="b", unit="s", goal="")
     assert (found.runs, found.ours, found.reference) == (2, 2.0, 2.5)
+
+
+@pytest.mark.parametrize(("alike", "ratio"), [(False, 8 / 16), (True, 2 / 8)])
+def test_runs_that_differ_are_compared_one_by_one(alike: bool, ratio: float) -> None:
+    found = row("", [2.0, 9.0, 8.0], [8.0, 90.0, 16.0], reference_name="", unit="s", goal="", alike=alike)
+    assert (found.ratio, found.runs) == (ratio, 3)

@@ -106,12 +106,14 @@ class FarmWorker(WorkerPlugin):
         self._store: ArtifactStore | None = None
         self._builders: dict[str, Builder] = {}
         self._running: dict[str, CancelScope] = {}
-        self._background_pch = BackgroundPch(lambda: bool(self._running))
+        self._jobs = 1
+        self._background_pch = BackgroundPch(lambda: bool(self._running), lambda: self._jobs)
         self._background: set[asyncio.Task[None]] = set()
         self._known = asyncio.Event()
 
     def setup(self, worker: Worker) -> None:
         """Find what there is beside the registration, which does not wait."""
+        self._jobs = worker.state.nthreads
         worker.handlers |= {
             messages.DESCRIBE: self._describe,
             messages.LOOK_AGAIN: lambda: self.look_again(worker),
