@@ -110,6 +110,7 @@ async def serve(feed: Feed, listener: socket.socket, keys: Keys, *, allow_change
             app.set(page)
             await asyncio.shield(serving)
     finally:
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what is cut off now is cut off on purpose
         server.should_exit = True  # it closes what is open
         with anyio.CancelScope(shield=True):
             await serving
