@@ -23,19 +23,20 @@ import anyio
 
 from benchmarks import farm
 from benchmarks.choosing import alone, asked_runs
-from benchmarks.edit_to_artifact import artifacts, edition
+from benchmarks.edit_to_artifact import edition
 from benchmarks.farm import WORKERS
 from benchmarks.farm_processes import FarmProcesses, farm_in, use
-from benchmarks.gemm_example import BUILD_LIMIT_S, Example, Follower, example_daemon, following, tile, until_idle
+from benchmarks.gemm_example import TILES, Example, example_daemon, tile, until_idle
 from benchmarks.process_tree import descendants
 from benchmarks.reporting import MANY, Row, row
+from benchmarks.saving import save
 from ckwatch.client import Client
-from ckwatch.wire.state import Unit
+from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.trust import trust
 
 MEASURED_CODE = (*farm.MEASURED_CODE, "benchmarks/farm.py")
 
-EACH = 3
+EACH = 2
 """Instances for each that compiles."""
 
 GOAL = 0.9
@@ -47,22 +48,31 @@ class Party:
 
     example: Example
     client: Client
-    follower: Follower
     stores: Sequence[Path]
     farm: FarmProcesses | None = None
     rates: list[float] = field(default_factory=list)
 
-    def as_it_is(self) -> tuple[Unit, ...] | None:
-        """The units, once all are built."""
-        return self.follower.built(self.example.units, dict.fromkeys(self.example.units))
+    async def as_it_is(self) -> None:
+        """Build all instances before any edit, and return when what is precompiled for them is there, too."""
+        await self._build()
+        await until_idle(self.client)
+        if self.farm is not None:
+            await self.farm.until_quiet()
 
     async def edited(self, text: str) -> None:
         """Edit all instances, and wait for their artifacts."""
         begun_s = time.time()
-        await artifacts(self.example, self.follower, text)
+        save(self.example.kernel_file, text)
+        await self.client.sync()
+        await self._build()
         made = [[one.stat().st_mtime - begun_s for one in store.glob("artifacts/*/*")] for store in self.stores]
         fresh = [[seconds for seconds in own if seconds > 0] for own in made]
         self.rates.append(sum(len(own) / max(own) for own in fresh if own))
+
+    async def _build(self) -> None:
+        """Build all instances. No client looks at them, so that none is parsed before it is edited."""
+        if not (await self.client.build(*self.example.units)).ok:
+            raise CkwatchError("the example does not compile")
 
 
 def pin(process: int, cores: set[int]) -> None:
@@ -83,34 +93,31 @@ async def party(stack: AsyncExitStack, workers: int, cores: Iterator[set[int]], 
 
     instances = {f"text_{number}": {**tile("v3"), "edition": number} for number in range(EACH * (workers + 1))}
     example, client = await stack.enter_async_context(example_daemon(instances, prepare))
-    follower = await stack.enter_async_context(following(client))
     pin((await client.status()).pid, next(cores))
-    await client.focus(*example.units)  # as long as the environment is that of this daemon alone
     folder = example.root.parent
     if not workers:
-        return Party(example, client, follower, [folder / "store"])
+        return Party(example, client, [folder / "store"])
     made = await stack.enter_async_context(farm_in(folder / "farm"))
     made.add_workers(workers)
     await use(client, example.root, made, workers)
     for process in made.processes:
         pin(process, next(cores))
     stores = [folder / f"farm/worker{number}/store" for number in range(workers)]
-    return Party(example, client, follower, stores, made)
+    return Party(example, client, stores, made)
 
 
 async def compare(runs: int) -> list[Row]:
-    """All rows."""
+    """All rows. Raises CkwatchError for more runs than there are tiles to edit."""
+    if runs > len(TILES):
+        raise CkwatchError(f"at most {len(TILES)} runs: a run needs a tile that nobody has compiled")
     there = iter(sorted(os.sched_getaffinity(0)))
     share = len(os.sched_getaffinity(0)) // (1 + len(WORKERS) + sum(WORKERS))
     cores = iter(lambda: set(islice(there, share)), set())
     async with AsyncExitStack() as stack:
         parties = {count: await party(stack, count, cores, share) for count in (0, *WORKERS)}
-        for one in parties.values():
-            await one.follower.until(one.as_it_is, BUILD_LIMIT_S)
-        for one in parties.values():  # which have their precompiled headers then
-            await until_idle(one.client)
-            if one.farm is not None:
-                await one.farm.until_quiet()
+        async with anyio.create_task_group() as tasks:
+            for one in parties.values():
+                tasks.start_soon(one.as_it_is)
         for number in range(runs):
             changes = edition(number)
             async with anyio.create_task_group() as tasks:

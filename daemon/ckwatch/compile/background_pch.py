@@ -162,16 +162,16 @@ class BackgroundPch:
             if len(edited) > ALONE:
                 self._noted.update({key: replace(self._noted[key], alone=False) for key in edited})
             async with plain_errors(), anyio.create_task_group() as tasks:
-                for key in self._next():
-                    tasks.start_soon(self._make_of, key, self._noted[key])
+                for key, noted in self._next():
+                    tasks.start_soon(self._make_of, key, noted)
 
-    def _next(self) -> list[tuple[object, ...]]:
+    def _next(self) -> list[tuple[tuple[object, ...], _Noted]]:
         """The last noted. Where cores for two passes of it and of others stay free, those before it, too, of which no
         clang parses anything: one parses a text at a time."""
-        last, *others = reversed(self._noted)
-        if self._noted[last].is_kept:
+        last, *others = reversed(self._noted.items())
+        if last[1].is_kept:
             return [last]
-        beside = [key for key in others if not self._noted[key].is_kept]
+        beside = [one for one in others if not one[1].is_kept]
         room = min((self._jobs() - 1) // len(PassSide), (self._available() or 0) // UNIT_BYTES) - 1
         return [last, *beside[: max(0, room)]]
 

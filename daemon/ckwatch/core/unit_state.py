@@ -252,6 +252,11 @@ class UnitState:
         return self.phase is Phase.DONE or self.phase is Phase.IDLE
 
     @property
+    def unrendered(self) -> bool:
+        """Return True if the render of its present input is due, or runs."""
+        return self.phase is Phase.WAITING or self.phase is Phase.RENDERING
+
+    @property
     def compile_has_begun(self) -> bool:
         """Return True if the present input is being compiled, also while the next of its compilers waits for its
         turn."""
@@ -344,7 +349,7 @@ class UnitState:
             return False
         if not self.compile.reusable:
             return False
-        return self.phase in (Phase.WAITING, Phase.RENDERING) or (render is not None and render.tokens == result.tokens)
+        return self.unrendered or (render is not None and render.tokens == result.tokens)
 
     def inherit(self, main: UnitState) -> None:
         """Show what the workspace's state of the unit shows, until there are results of its own."""

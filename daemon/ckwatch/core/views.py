@@ -63,7 +63,7 @@ def join_views(state: State, out: Effects, unit: UnitState, at: float) -> None:
     """A unit has been rendered, in the workspace or in a view: views in which it no longer differs follow."""
     name = unit.key.unit
     main = state.main.units.get(name)
-    if main is None or main.phase in (Phase.WAITING, Phase.RENDERING):
+    if main is None or main.unrendered:
         return  # compared after its render
     for view in state.client_views:
         own = view.units.get(name)
@@ -75,7 +75,7 @@ def follow_rendered(state: State, out: Effects, view: View, name: str, at: float
     """The client sees the workspace's unit from now on; after its next render if a compiler may go on for it then."""
     own, main = view.units.get(name), state.main.units.get(name)
     compiles = own is not None and own.compile.compiler is not None
-    if compiles and view.started and main is not None and main.phase in (Phase.WAITING, Phase.RENDERING):
+    if compiles and view.started and main is not None and main.unrendered:
         return  # `join_views` comes then
     follow_main(state, out, view, name, at)
 

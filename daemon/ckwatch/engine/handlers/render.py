@@ -23,7 +23,6 @@ from ckwatch.checks.static_checks import static_checks
 from ckwatch.compile.rendered_unit import has_all_headers, lacking_headers
 from ckwatch.core.effects import Check, Compile, LookUp, Render, RenderPriority
 from ckwatch.core.events import RenderFacts, RenderFinished, UnitKey, ViewOverrides
-from ckwatch.core.phases import Phase
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
@@ -224,7 +223,7 @@ class RenderHandler:
     def known(self, unit: UnitState) -> RenderOutcome | None:
         """The render of a unit as its view has it now, if that is over, without errors, and kept."""
         facts, kept = unit.render.facts, self.text_cache.get(unit.key, unit.input.generation)
-        if kept is None or facts is None or unit.phase in (Phase.WAITING, Phase.RENDERING):
+        if kept is None or facts is None or unit.unrendered:
             return None
         return RenderOutcome(kept, facts.diagnostics, facts.reads, facts.missed, headers=facts.headers)
 

@@ -17,7 +17,6 @@ from anyio.abc import TaskGroup
 from ckwatch.compile.rendered_unit import compile_request
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN, UnitKey, WarningChanged
-from ckwatch.core.phases import Phase
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.load import ViewLoader
@@ -273,7 +272,7 @@ class CppQueries:
         state = self._loop.state
         while not (names := await self._language.readers(scope, path)):
             units = (state.seen(scope, name) for name in state.members(scope))
-            if all(unit is None or unit.phase not in (Phase.WAITING, Phase.RENDERING) for unit in units):
+            if all(unit is None or not unit.unrendered for unit in units):
                 break
             await self._loop.feed.wait(self._loop.feed.seq)
         return names
