@@ -26,6 +26,7 @@ from benchmarks.gemm_example import (
     Example,
     Follower,
     Parameters,
+    build,
     example_daemon,
     following,
     rest,
@@ -56,10 +57,7 @@ async def built_as_it_is(example: Example, client: Client) -> None:
     """Look at all units, and build them before any edit."""
     print(f"building {len(example.units)} units as they are")
     await client.focus(*example.units)
-    with anyio.fail_after(BUILD_LIMIT_S):
-        result = await client.build(*example.units)
-    if not result.ok:
-        raise CkwatchError("the example does not compile")
+    await build(example, client)
     await until_idle(client)
 
 

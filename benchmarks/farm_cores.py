@@ -26,7 +26,7 @@ from benchmarks.choosing import alone, asked_runs
 from benchmarks.edit_to_artifact import edition
 from benchmarks.farm import WORKERS
 from benchmarks.farm_processes import FarmProcesses, farm_in, use
-from benchmarks.gemm_example import TILES, Example, example_daemon, tile, until_idle
+from benchmarks.gemm_example import TILES, Example, build, example_daemon, tile, until_idle
 from benchmarks.process_tree import descendants
 from benchmarks.reporting import MANY, Row, row
 from benchmarks.saving import save
@@ -53,8 +53,9 @@ class Party:
     rates: list[float] = field(default_factory=list)
 
     async def as_it_is(self) -> None:
-        """Build all instances before any edit, and return when what is precompiled for them is there, too."""
-        await self._build()
+        """Build all instances before any edit, and return when what is precompiled for them is there, too. No client
+        looks at them, so that none is parsed before it is edited."""
+        await build(self.example, self.client)
         await until_idle(self.client)
         if self.farm is not None:
             await self.farm.until_quiet()
@@ -64,15 +65,10 @@ class Party:
         begun_s = time.time()
         save(self.example.kernel_file, text)
         await self.client.sync()
-        await self._build()
+        await build(self.example, self.client)
         made = [[one.stat().st_mtime - begun_s for one in store.glob("artifacts/*/*")] for store in self.stores]
         fresh = [[seconds for seconds in own if seconds > 0] for own in made]
         self.rates.append(sum(len(own) / max(own) for own in fresh if own))
-
-    async def _build(self) -> None:
-        """Build all instances. No client looks at them, so that none is parsed before it is edited."""
-        if not (await self.client.build(*self.example.units)).ok:
-            raise CkwatchError("the example does not compile")
 
 
 def pin(process: int, cores: set[int]) -> None:

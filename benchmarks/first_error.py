@@ -22,6 +22,7 @@ import anyio
 from benchmarks import references
 from benchmarks.choosing import alone, asked_runs
 from benchmarks.clangd import clangd_on
+from benchmarks.edit_to_artifact import built_as_it_is
 from benchmarks.gemm_example import (
     A_CLUSTER,
     ERROR_LIMIT_S,
@@ -253,11 +254,7 @@ async def compare(runs: int) -> list[Row]:
     async with AsyncExitStack() as stack:
         example, client = await stack.enter_async_context(example_daemon(ONE))
         hipcc = Hipcc(discover(), example.root.parent / "hipcc")
-        print("the unit is built as it is")
-        await client.focus(*example.units)
-        if not (await client.build(*example.units)).ok:
-            raise CkwatchError("the example does not compile")
-        await until_idle(client)
+        await built_as_it_is(example, client)
         good = (await client.rendered(example.units[0])).text
         assert good is not None
         async with following(client) as follower:

@@ -281,6 +281,14 @@ async def following(client: Client) -> AsyncIterator[Follower]:
         tasks.cancel_scope.cancel()
 
 
+async def build(example: Example, client: Client) -> None:
+    """Build all units. Raises CkwatchError where one does not compile, and TimeoutError."""
+    with anyio.fail_after(BUILD_LIMIT_S):
+        result = await client.build(*example.units)
+    if not result.ok:
+        raise CkwatchError("the example does not compile")
+
+
 async def rest(example: Example, follower: Follower) -> None:
     """Put everything back as it was, and wait until nothing is left to do and no error is shown."""
     save(example.template, example.template_text())

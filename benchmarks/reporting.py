@@ -188,10 +188,10 @@ def write_page() -> None:
     parts = [_HEAD]
     for origin, entries in groupby(alone, lambda entry: {key: entry.get(key) for key in _ORIGIN}):
         group = list(entries)
-        doubt, text = _origin_and_doubt(origin)
+        doubt, text = _doubt_and_origin(origin)
         parts.append(f"\n## {origin['program']}\n\n{text}")
         there = [found for entry in group if (found := beside.get((entry["program"], entry["name"])))]
-        doubts, texts = zip(*map(_origin_and_doubt, there), strict=True) if there else ((), ())
+        doubts, texts = zip(*map(_doubt_and_origin, there), strict=True) if there else ((), ())
         parts += [f"\nOn {MANY} cores or more: {told}" for told in dict.fromkeys(texts)]
         parts.append(
             f"\n| what | ckwatch | reference | ratio | {f'{MANY} cores | ' if there else ''}goal | met | runs |\n"
@@ -209,7 +209,7 @@ def _has_many_cores(entry: Mapping[str, Any]) -> bool:
     return int(entry.get("cores") or 0) >= MANY
 
 
-def _origin_and_doubt(origin: Mapping[str, Any]) -> tuple[str, str]:
+def _doubt_and_origin(origin: Mapping[str, Any]) -> tuple[str, str]:
     """The doubt that rows are of today's code, "" if there is none, and the line that says where they are from."""
     doubt = doubt_of(origin["commit"], code_of(origin["program"]), dirty=origin["dirty"])
     made = ", ".join(f"{key} {origin[key]}" for key in _ORIGIN[4:] if origin.get(key) is not None)
