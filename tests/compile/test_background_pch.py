@@ -11,7 +11,7 @@ import pytest
 
 from ckwatch.compile.background_pch import KERNELS_KEPT, UNIT_BYTES, BackgroundPch
 from ckwatch.compile.builder import Builder
-from ckwatch.compile.precompiled_headers import REPRESENTATIVES
+from ckwatch.compile.precompiled_headers import REPRESENTATIVES, HeaderWarmup
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
@@ -116,12 +116,15 @@ async def test_both_sides_are_made_where_a_core_stays_free(background: Backgroun
     assert background.hip.together == together
 
 
+@pytest.mark.parametrize("lines", [False, True])
 @pytest.mark.parametrize(
     ("jobs", "units_of_memory", "together"), [(2, 64, 1), (4, 64, 2), (5, 64, 4), (16, 64, 8), (16, 3, 6), (16, 0, 2)]
 )
 async def test_those_of_several_units_are_made_where_cores_and_memory_stay_free(
-    background: Background, jobs: int, units_of_memory: int, together: int
+    background: Background, jobs: int, units_of_memory: int, together: int, lines: bool
 ) -> None:
+    """Also of those whose source a clang is to parse, with `lines`."""
+
     async def meet(_run: Run) -> None:
         await background.until(lambda: background.hip.together == together)
 
@@ -129,10 +132,33 @@ async def test_those_of_several_units_are_made_where_cores_and_memory_stay_free(
     for step in HEADER_OF.values():
         background.hip.answer(step, during=meet)
     for number in range(4):
-        background.note(request(f"{WARM}int x_{number};\n", kernel=f"k{number}"), unit=f"k{number}/one@gfx942")
+        asked = request(f"{WARM}int x_{number};\n", kernel=f"k{number}", lines=lines)
+        background.note(asked, unit=f"k{number}/one@gfx942")
     async with background.running():
         await background.idle()
     assert background.hip.together == together
+
+
+async def test_one_text_is_parsed_at_a_time(background: Background, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the clangs that are kept, which get one after the other."""
+    parsed, together = [], []
+
+    async def keep(_warming: HeaderWarmup, asked: CompileRequest, *_: object, again: bool) -> bool:
+        together.append(asked.kernel)
+        await anyio.sleep(0.02)
+        parsed.append((len(together), again))
+        together.clear()
+        return False
+
+    monkeypatch.setattr(HeaderWarmup, "keep", keep)
+    background.jobs = 16
+    for number in range(4):
+        asked = request(f"{WARM}int x_{number};\n", kernel=f"k{number}", lines=True)
+        background.note(asked, unit=f"k{number}/one@gfx942")
+    async with background.running():
+        await background.idle()
+    assert set(parsed) == {(1, True)}
+    assert len(background.made) == 8
 
 
 async def test_what_is_there_is_not_made_again(background: Background) -> None:

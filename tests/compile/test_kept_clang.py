@@ -330,10 +330,11 @@ async def test_what_is_edited_is_kept_in_place_of_a_header(kept: Kept, replaced:
     assert not running(kept.store)
 
 
+@pytest.mark.parametrize("jobs", [1, 16])
 @pytest.mark.parametrize("count", [ALONE, ALONE + 1])
-async def test_of_many_that_are_edited_together_one_of_a_family_is_parsed(kept: Kept, count: int) -> None:
+async def test_of_many_that_are_edited_together_one_of_a_family_is_parsed(kept: Kept, count: int, jobs: int) -> None:
     sources = [WARM.replace("return 1", f"return {number}") for number in range(count)]
-    background = BackgroundPch(lambda: busy, idle_s=0.004)
+    background = BackgroundPch(lambda: busy, lambda: jobs, idle_s=0.004)
     busy = True
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(background.run)

@@ -50,6 +50,8 @@ LadderOf = Callable[[], "StagedCompiler | None"]
 class _Noted:
     request: CompileRequest
     unit: str
+    family: tuple[object, ...]
+    """With kernel, arch and flags: the same for those that a clang which has parsed one of them can compile."""
     built: bool
     compiled: bool
     edited: bool
@@ -72,7 +74,8 @@ class BackgroundPch:
     """Notes what is compiled, and makes the headers that it needs while not `is_busy`.
 
     Those of both passes, and of several units, are made side by side where all but one of `jobs` cores are enough for
-    that. A compile that comes while headers are being made does not wait for them.
+    that, also beside the one text that a clang parses at a time. A compile that comes while headers are being made does
+    not wait for them.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class BackgroundPch:
         self._ladder: StagedCompiler | None = None
         self._made_now: list[tuple[_Noted, anyio.CancelScope]] = []
         self._remembering = anyio.Lock()
+        self._parsing = anyio.Lock()
 
     @property
     def making(self) -> bool:
@@ -127,7 +131,7 @@ class BackgroundPch:
                 del self._built[next(iter(self._built))]
         built |= was is not None and was.built
         compiled |= was is not None and was.compiled
-        self._noted[key] = _Noted(request, unit, built, compiled, edited, ladder_of)
+        self._noted[key] = _Noted(request, unit, shared, built, compiled, edited, ladder_of)
         while len(self._noted) > KERNELS_KEPT:
             del self._noted[next(iter(self._noted))]
         self._news.set()
@@ -166,14 +170,16 @@ class BackgroundPch:
                     tasks.start_soon(self._make_of, key, noted)
 
     def _next(self) -> list[tuple[tuple[object, ...], _Noted]]:
-        """The last noted. Where cores for two passes of it and of others stay free, those before it, too, of which no
-        clang parses anything: one parses a text at a time."""
-        last, *others = reversed(self._noted.items())
-        if last[1].is_kept:
-            return [last]
-        beside = [one for one in others if not one[1].is_kept]
-        room = min((self._jobs() - 1) // len(PassSide), (self._available() or 0) // UNIT_BYTES) - 1
-        return [last, *beside[: max(0, room)]]
+        """The last noted, and those before it for whose two passes cores and memory stay free: of those that a clang
+        may parse one of a family, as the others may lack nothing then."""
+        room = min((self._jobs() - 1) // len(PassSide), (self._available() or 0) // UNIT_BYTES)
+        families = set()
+        chosen = []
+        for key, noted in reversed(self._noted.items()):
+            if not (noted.is_kept and noted.family in families):
+                chosen.append((key, noted))
+            families.add(noted.family)
+        return chosen[: max(1, room)]
 
     async def _make_of(self, key: tuple[object, ...], noted: _Noted) -> None:
         """Make headers of one that was noted, which is forgotten when it has all."""
@@ -205,7 +211,9 @@ class BackgroundPch:
                 await anyio.to_thread.run_sync(partial(warming.built, edited=noted.edited), request, plan)
         if noted.is_kept:
             again = noted.alone or request.lines
-            if await self._keep(ladder, request, plan, again=again):
+            async with self._parsing:
+                parsed = await self._keep(ladder, request, plan, again=again)
+            if parsed and self._is_busy():
                 return True
         lacking = await anyio.to_thread.run_sync(partial(warming.lacking, warm=compiled), request, plan)
         if not lacking:

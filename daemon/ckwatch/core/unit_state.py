@@ -274,7 +274,7 @@ class UnitState:
 
     @property
     def built(self) -> events.CompileFacts | None:
-        """The same where it is an artifact."""
+        """The result of the present input where it is an artifact, None where it is none or not known."""
         result = self.present_result
         return result if result is not None and result.outcome is Outcome.BUILT else None
 
