@@ -4,8 +4,9 @@ Goal: N workers compile at least 0.9 N times as much, N = 1, 2, 4. Needs 16 core
 the daemon that is compared with and the three that have a farm are alone on theirs, all at the same time: what they
 share of the machine slows all of them alike. A daemon with a farm compiles, too; what it makes is not counted.
 
-All instances are one tile in texts of their own, and each edit gives them a tile that nobody has compiled. A rate is
-what a store got since the edit over the seconds until the last of it; those of workers are added.
+All instances are one tile in texts of their own, and each edit gives them a tile that nobody has compiled: ratios are
+medians of the runs' ratios. A rate is how many shared objects a store got since the edit, over the seconds until the
+last of them; those of workers are added.
 """
 
 from __future__ import annotations
@@ -44,13 +45,15 @@ GOAL = 0.9
 
 @dataclass(slots=True)
 class Party:
-    """A daemon with its stores: its own, or those of its workers. `rates`: units per second, of each edit."""
+    """A daemon with its stores: its own, or those of its workers. `rates`: units per second, of each edit; `made`: how
+    many units, and the seconds until the last, of each store after the last edit."""
 
     example: Example
     client: Client
     stores: Sequence[Path]
     farm: FarmProcesses | None = None
     rates: list[float] = field(default_factory=list)
+    made: list[tuple[int, float]] = field(default_factory=list)
 
     async def as_it_is(self) -> None:
         """Build all instances before any edit, and return when what is precompiled for them is there, too. No client
@@ -66,9 +69,15 @@ class Party:
         save(self.example.kernel_file, text)
         await self.client.sync()
         await build(self.example, self.client)
-        made = [[one.stat().st_mtime - begun_s for one in store.glob("artifacts/*/*")] for store in self.stores]
-        fresh = [[seconds for seconds in own if seconds > 0] for own in made]
-        self.rates.append(sum(len(own) / max(own) for own in fresh if own))
+        ages = [[one.stat().st_mtime - begun_s for one in store.glob("artifacts/*/*/*/*.so")] for store in self.stores]
+        fresh = [[seconds for seconds in own if seconds > 0] for own in ages]
+        self.made = [(len(own), max(own)) for own in fresh if own]
+        self.rates.append(sum(count / seconds for count, seconds in self.made))
+
+    def told(self) -> str:
+        """The last rate, and what it is made of."""
+        made = ", ".join(f"{count} in {seconds:.1f} s" for count, seconds in self.made)
+        return f"{self.rates[-1]:.3f} units/s ({made})"
 
 
 def pin(process: int, cores: set[int]) -> None:
@@ -119,7 +128,7 @@ async def compare(runs: int) -> list[Row]:
             async with anyio.create_task_group() as tasks:
                 for one in parties.values():
                     tasks.start_soon(one.edited, one.example.kernel_text(changes))
-            print(*(f"{count} workers: {one.rates[-1]:.3f} units/s" for count, one in parties.items()), sep=", ")
+            print(*(f"{count} workers: {one.told()}" for count, one in parties.items()), sep="\n")
     return [
         row(
             f"hipcc on {share} cores of each worker's own: edited instances built by the workers alone, N = {count}",
@@ -129,6 +138,7 @@ async def compare(runs: int) -> list[Row]:
             unit="units/s",
             goal=f"at least 0.9 N = {GOAL * count:.1f} ×",
             met=lambda _, ratio, count=count: ratio >= GOAL * count,  # type: ignore[misc]
+            alike=True,
         )
         for count in WORKERS
     ]
