@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 
-from benchmarks.process_tree import descendants, end_tree
+from benchmarks.process_tree import descendants, end_tree, works
 from benchmarks.saving import save
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
@@ -66,11 +66,12 @@ class FarmProcesses:
         return [worker.pid for worker in self._workers]
 
     async def until_quiet(self) -> None:
-        """Return when the workers run no compilers, not for precompiled headers either."""
+        """Return when no compiler of the workers works, not for what is made in the background either."""
         quiet_s = 0.0
         while quiet_s < QUIET_S:
             await anyio.sleep(POLL_S)
-            quiet_s = 0.0 if any(map(descendants, self.processes)) else quiet_s + POLL_S
+            busy = any(works(one) for process in self.processes for one in descendants(process))
+            quiet_s = 0.0 if busy else quiet_s + POLL_S
 
     def end_workers(self) -> None:
         """Kill them, and their compilers."""

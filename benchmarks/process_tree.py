@@ -34,6 +34,13 @@ def descendants(root: int) -> list[int]:
     return found
 
 
+def works(process: int) -> bool:
+    """Return True for one that has work for a processor, or waits for its files: not asleep, and not ended."""
+    with suppress(OSError):
+        return (_PROC / str(process) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "RD"
+    return False
+
+
 def _children(process: int) -> list[int]:
     found: list[int] = []
     with suppress(OSError):
