@@ -67,7 +67,8 @@ class Party:
             await self.farm.until_quiet()
 
     async def edited(self, text: str) -> None:
-        """Edit all instances, and wait for their artifacts."""
+        """Edit all instances, wait for their artifacts, and rest: one that waits for others must not be better prepared
+        for the next edit than they are."""
         begun_s = time.time()
         save(self.example.kernel_file, text)
         await self.client.sync()
@@ -76,8 +77,9 @@ class Party:
         fresh = [[seconds for seconds in own if seconds > 0] for own in ages]
         self.made = [(len(own), max(own)) for own in fresh if own]
         self.rates.append(sum(count / seconds for count, seconds in self.made))
+        await self.at_rest()
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """The last rate, and what it is made of."""
         made = ", ".join(f"{count} in {seconds:.1f} s" for count, seconds in self.made)
         return f"{self.rates[-1]:.3f} units/s ({made})"
@@ -131,10 +133,7 @@ async def compare(runs: int) -> list[Row]:
             async with anyio.create_task_group() as tasks:
                 for one in parties.values():
                     tasks.start_soon(one.edited, one.example.kernel_text(changes))
-            async with anyio.create_task_group() as tasks:  # one that waits for others would have more time for it
-                for one in parties.values():
-                    tasks.start_soon(one.at_rest)
-            print(*(f"{count} workers: {one.told()}" for count, one in parties.items()), sep="\n")
+            print(*(f"{count} workers: {one.summary()}" for count, one in parties.items()), sep="\n")
     return [
         row(
             f"hipcc on {share} cores of each worker's own: edited instances built by the workers alone, N = {count}",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 
-from benchmarks.process_tree import descendants, end_tree, works
+from benchmarks.process_tree import descendants, end_tree, is_busy
 from benchmarks.saving import save
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
@@ -70,7 +70,7 @@ class FarmProcesses:
         quiet_s = 0.0
         while quiet_s < QUIET_S:
             await anyio.sleep(POLL_S)
-            busy = any(works(one) for process in self.processes for one in descendants(process))
+            busy = any(is_busy(one) for process in self.processes for one in descendants(process))
             quiet_s = 0.0 if busy else quiet_s + POLL_S
 
     def end_workers(self) -> None:

@@ -34,7 +34,7 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def works(process: int) -> bool:
+def is_busy(process: int) -> bool:
     """Return True for one that has work for a processor, or waits for its files: not asleep, and not ended."""
     with suppress(OSError):
         return (_PROC / str(process) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "RD"

@@ -227,7 +227,7 @@ async def test_it_begins_again_with_the_last_of_each_family(kept: Kept) -> None:
 
 @pytest.mark.parametrize("what", ["mistaken", "long"])
 async def test_what_it_had_parsed_stays(kept: Kept, what: str) -> None:
-    """Where it cannot parse another text, or is not let."""
+    """Also if it cannot parse another text, or is cancelled."""
     async with kept.one() as clang:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(kept.keep, request(EDITED.replace("2", f"2 /* {what} */")), tasks)
