@@ -44,14 +44,18 @@ while IFS='	' read -r what number folder side name id limit; do
 ckwatch: ready" >&2;;
         *) echo "$0.grown.h" >> headers.txt; echo 'ckwatch: ready' >&2;;
         esac;;
-    *warns*) echo 'kernel.hip:1:2: warning: hm' > "$folder/$side.txt"; : > "$folder/$side-headers.txt"; echo "ckwatch: $number 0 0.1 10" >&2;;
+    *refuses*) echo "ckwatch: $number 768 0.1 10" >&2;;
     *errs*) echo "ckwatch: $number says kernel.hip:1:2: error: $side
 ckwatch: $number 768 0.1 10" >&2;;
     *hangs*) touch "$0.hangs";;
     *crashes*) echo "ckwatch: $number 139 0.1 10" >&2;;
     *ends*) exit;;
     *)
-        : > "$folder/$side.txt"; echo "$0.more.h" > "$folder/$side-headers.txt"; cp "$0.$side.o" "$folder/$side.o"
+        case "$(cat "$folder/$name")" in
+        *warns*) echo "kernel.hip:1:2: warning: $side" > "$folder/$side.txt";;
+        *) : > "$folder/$side.txt";;
+        esac
+        echo "$0.more.h" > "$folder/$side-headers.txt"; cp "$0.$side.o" "$folder/$side.o"
         echo "ckwatch: $number 0 0.5 2048" >&2;;
     esac
 done
@@ -141,6 +145,16 @@ async def until(so: Callable[[], bool]) -> None:
             await anyio.sleep(0.001)
 
 
+def lines_of(said: list[tuple[PassSide | None, str]]) -> OnBuildEvent:
+    """Note all lines that are handed on, and the passes that they are of."""
+
+    def hear(event: BuildEvent) -> None:
+        if isinstance(event, CompilerLine):
+            said.append((event.side, event.line))
+
+    return hear
+
+
 async def until_ended(clang: KeptClang) -> None:
     await until(lambda: clang.has_ended)
 
@@ -155,8 +169,17 @@ async def test_an_edit(kept: Kept) -> None:
             assert not any("-load" in command.arguments for command in outcome.commands)
 
 
-@pytest.mark.parametrize("what", ["warns", "crashes", "__BASE_FILE__"])
-async def test_a_plain_pass_repeats_what_a_fork_says(kept: Kept, what: str) -> None:
+async def test_a_fork_warns(kept: Kept) -> None:
+    said: list[tuple[PassSide | None, str]] = []
+    async with kept.one():
+        outcome, passes = await kept.compile(WARM.replace("1", "1 /* warns */"), lines_of(said))
+        warnings = [f"kernel.hip:1:2: warning: {side}" for side in (PassSide.HOST, PassSide.DEVICE)]
+        assert (outcome.status, outcome.log.splitlines(), passes) == (CompileStatus.OK, warnings, 0)
+        assert sorted(line for _, line in said) == sorted(warnings)
+
+
+@pytest.mark.parametrize("what", ["refuses", "crashes", "__BASE_FILE__"])
+async def test_a_plain_pass_takes_the_place_of_a_fork(kept: Kept, what: str) -> None:
     async with kept.one() as clang:
         kept.hip.answer(Step.DEVICE, "kernel.hip:1:2: warning: hm\n")
         outcome, passes = await kept.compile(WARM.replace("1", f"1 /* {what} */"))
@@ -167,15 +190,10 @@ async def test_a_plain_pass_repeats_what_a_fork_says(kept: Kept, what: str) -> N
 
 async def test_the_first_error_of_a_fork_is_reported_before_that_of_the_pass(kept: Kept) -> None:
     said: list[tuple[PassSide | None, str]] = []
-
-    def hear(event: BuildEvent) -> None:
-        if isinstance(event, CompilerLine):
-            said.append((event.side, event.line))
-
     async with kept.one():
         kept.hip.answer(Step.HOST, "kernel.hip:1:2: error: host\nkernel.hip:2:2: error: more\n", 1)
         kept.hip.answer(Step.DEVICE, "kernel.hip:1:2: error: device\n", 1)
-        outcome, passes = await kept.compile(WARM.replace("1", "1 /* errs */"), hear)
+        outcome, passes = await kept.compile(WARM.replace("1", "1 /* errs */"), lines_of(said))
         assert (outcome.status, passes) == (CompileStatus.FAILED, 1)
         assert outcome.log.count("error: ") == 3
         for side in PassSide:

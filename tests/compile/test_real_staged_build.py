@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -235,6 +236,59 @@ async def test_the_same_whichever_way(
     edited = await by_parts(ladder, store, request)
     assert (edited.status, used(edited)) == (CompileStatus.OK, 0)
     assert told(edited)[-1] != expected[-1]
+
+
+STUBBORN = """\
+#pragma once
+namespace own {
+template <int N> struct Scaled {
+    __device__ float operator()(float x) const {
+#pragma clang loop vectorize(enable)
+        for (int i = 0, count = x; i < count; ++i) x = x * N + i;
+        return x;
+    }
+};
+}
+"""
+"""A header with a loop that the optimizer cannot treat as it is asked to."""
+
+CROWDED = (
+    KERNEL.replace("__global__ void\n", "__global__ __attribute__((amdgpu_waves_per_eu(8))) void\n")
+    .replace("    own::Scaled", "    __shared__ float all[16000];\n    all[threadIdx.x] = x[0];\n    own::Scaled")
+    .replace("scaled(x[threadIdx.x])", "scaled(x[threadIdx.x]) + all[int(x[1])]")
+)
+"""A source whose kernel takes more shared memory than the occupancy that it asks for leaves it."""
+
+
+@pytest.mark.parametrize(
+    ("lines", "flags"), [(False, ()), (True, ()), (False, ("-Rpass-analysis=kernel-resource-usage",))]
+)
+async def test_what_a_fork_warns_of(
+    ladder: StagedCompiler,
+    toolchain: Toolchain,
+    store: ArtifactStore,
+    request_for_hip: CompileRequest,
+    keeps_clangs: bool,
+    lines: bool,
+    flags: tuple[str, ...],
+) -> None:
+    """The optimizer's and the code generator's warnings and remarks are those of a plain pass: one has its place in a
+    header where places are known."""
+    (request_for_hip.include_folders[0] / "own.h").write_text(STUBBORN)
+    request = replace(request_for_hip, source=CROWDED, lines=lines, flags=flags)
+    edited = replace(request, source=CROWDED.replace("scale<3>", "scale<5>"))
+    plain = await by_parts(ladder, store, edited)
+    assert (plain.status, plain.log.count(" warning: "), "own.h:" in plain.log) == (
+        CompileStatus.OK,
+        2,
+        lines or bool(flags),
+    )
+    assert (" remark: " in plain.log) == bool(flags)
+    if keeps_clangs:
+        async with keeping(ladder, request):
+            forked = await by_parts(ladder, store, edited)
+        assert told(forked) == told(plain)
+        assert all(os.devnull in command.arguments for command in forked.commands[:2])
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@
 // processor and peak memory in KiB are written as "ckwatch: …" to standard error.
 //
 // "compile NUMBER FOLDER SIDE NAME ID LIMIT": goes on as if the source NAME in FOLDER stood behind the pragma, and writes
-// "SIDE.o", what it says ("SIDE.txt") and the headers that it opens ("SIDE-headers.txt") there. It ends at its first
-// warning, behind its first error and the notes to that, of which each line is written as "ckwatch: NUMBER says …", and
-// when it has used LIMIT seconds of the processor.
+// "SIDE.o", what the optimizer and the code generator warn of ("SIDE.txt") and the headers that it opens
+// ("SIDE-headers.txt") there. It ends at any other warning, behind its first error and the notes to that, of which each line
+// is written as "ckwatch: NUMBER says …", and when it has used LIMIT seconds of the processor.
 // "grow NUMBER FILE": parses FILE, which ends with the pragma, and stands in for this process then, if it says nothing.
 // "end NUMBER": ends that fork.
 //
@@ -113,22 +113,46 @@ int header_list() {
     _exit(refused);
 }
 
-// In a fork: hands on its first error.
-struct FirstError : clang::DiagnosticConsumer {
-    FirstError(std::string number, int told) : number_(std::move(number)), told_(told) {}
+// In a fork: prints what a plain pass prints where that is sure, hands on its first error, and else ends.
+struct Messages : clang::DiagnosticConsumer {
+    Messages(std::string number, int told, clang::FileID includes)
+        : number_(std::move(number)), told_(told), includes_(includes) {
+        for (clang::TextDiagnosticPrinter* printer : {&errors_, &warnings_}) {
+            printer->BeginSourceFile(compiler->getLangOpts(), &compiler->getPreprocessor());
+        }
+    }
 
     std::string number_, text_;
     int told_;
+    clang::FileID includes_;
+    bool warns_ = false;
     llvm::raw_string_ostream stream_{text_};
-    clang::TextDiagnosticPrinter printer_{stream_, compiler->getDiagnosticOpts()};
+    clang::TextDiagnosticPrinter errors_{stream_, compiler->getDiagnosticOpts()};
+    clang::TextDiagnosticPrinter warnings_{llvm::errs(), compiler->getDiagnosticOpts()};
+
+    // True for what is found behind the syntax tree, in the source or in a header that its includes have read.
+    bool is_sure(const clang::Diagnostic& found) const {
+        const clang::SourceManager& sources = compiler->getSourceManager();
+        const clang::FileID file = sources.getFileID(sources.getExpansionLoc(found.getLocation()));
+        clang::FileID root = file;
+        for (clang::SourceLocation place; (place = sources.getIncludeLoc(root)).isValid();) {
+            root = sources.getFileID(place);
+        }
+        const unsigned id = found.getID();
+        return id >= clang::diag::DIAG_START_FRONTEND && id < clang::diag::DIAG_START_SERIALIZATION &&
+               (found.getLocation().isInvalid() || file == sources.getMainFileID() ||
+                (root == includes_ && file != includes_));
+    }
 
     void HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clang::Diagnostic& found) override {
-        if (level != clang::DiagnosticsEngine::Note && (level < clang::DiagnosticsEngine::Error || getNumErrors() != 0)) {
+        if (level != clang::DiagnosticsEngine::Note) {
+            warns_ = level < clang::DiagnosticsEngine::Error;
+        }
+        if (getNumErrors() != 0 ? level != clang::DiagnosticsEngine::Note : warns_ && !is_sure(found)) {
             _exit(refused);
         }
         clang::DiagnosticConsumer::HandleDiagnostic(level, found);
-        printer_.BeginSourceFile(compiler->getLangOpts(), &compiler->getPreprocessor());
-        printer_.HandleDiagnostic(level, found);
+        (warns_ ? warnings_ : errors_).HandleDiagnostic(level, found);
         for (std::string rest = std::move(text_); !rest.empty();) {
             const std::size_t end = std::min(rest.find('\n'), rest.size());
             const std::string line = "ckwatch: " + number_ + " says " + rest.substr(0, end) + "\n";
@@ -210,6 +234,16 @@ void reserve_sets() {
 }
 #endif
 
+// In a fork: let places of debug information that are in the source be found there, and not in the includes, which were
+// read from a file of that name.
+void name_source(clang::FileID includes) {
+    const clang::SourceManager& sources = compiler->getSourceManager();
+    const auto cache_of = [&sources](clang::FileID file) -> const clang::SrcMgr::ContentCache& {
+        return sources.getSLocEntry(file).getFile().getContentCache();
+    };
+    const_cast<clang::SrcMgr::ContentCache&>(cache_of(sources.getMainFileID())).OrigEntry = cache_of(includes).OrigEntry;
+}
+
 // In a fork: become the compile `number`, which `line` asks for.
 void become(const std::string& number, std::string line, clang::Preprocessor& preprocessor, clang::SourceLocation place) {
     const std::string folder = next_word(line), side = next_word(line), name = next_word(line), id = next_word(line);
@@ -229,8 +263,10 @@ void become(const std::string& number, std::string line, clang::Preprocessor& pr
         _exit(refused);  // it was used before
     }
     drop_syntax_tree_later();
+    const clang::FileID includes = compiler->getSourceManager().getMainFileID();
+    compiler->getCodeGenOpts().PassBuilderCallbacks.push_back([includes](llvm::PassBuilder&) { name_source(includes); });
     compiler->getLangOpts().SpellChecking = false;  // of an error's 55 ms it took 45
-    compiler->getDiagnostics().setClient(new FirstError(number, told));
+    compiler->getDiagnostics().setClient(new Messages(number, told, includes));
     enter(name, preprocessor, place, /*is_main=*/true);
 }
 

@@ -5,10 +5,10 @@ A plugin (`kept_clang.cpp`) stops a pass behind that text, with its templates in
 clang's own: the object is the one that hipcc makes, byte for byte. The host and the device pass have one each.
 
 Such a clang stands in for the headers that sources with the same includes have, for one command and the headers that
-it has read. It begins with the includes and grows by the text of each instance that is edited or looked at. A fork that
-prints anything, fails or is killed has compiled nothing: a plain pass does, and reports. Its first error is handed on
-the moment that it is found. The plugin takes the C++
-headers of that very clang (`toolchain/clang_headers.py`); without them there is none.
+it has read. It begins with the includes and grows by the text of each instance that is edited or looked at. What the
+optimizer and the code generator warn of comes from a fork word for word. One that would warn of anything else, fails
+or is killed has compiled nothing: a plain pass does, and reports. Its first error is handed on the moment that it is
+found. The plugin takes the C++ headers of that very clang (`toolchain/clang_headers.py`); without them there is none.
 """
 
 from __future__ import annotations
@@ -102,10 +102,12 @@ class TextToParse(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ForkEnd:
-    """A fork that has written its object: seconds of the processor, peak memory, and the headers that it opened."""
+    """A fork that has written its object: seconds of the processor, peak memory, what it has printed, and the headers
+    that it opened."""
 
     processor_s: float
     peak_memory_bytes: int
+    log: str
     opened: tuple[str, ...]
 
 
@@ -177,12 +179,12 @@ class KeptClang:
         fork = _Fork(on_line=on_line)
         report = await self._ask("compile", number, *words, limit_s=request.timeout_s + request.stalled_s, fork=fork)
         if len(report) < 3 or report[0] != "0":
+            log.info("a plain %s pass compiles %s: its fork reports %s", self.side, request.symbol, report or "nothing")
             return None
         try:
-            said, opened = await anyio.to_thread.run_sync(_left_in, folder, self.side)
+            return await anyio.to_thread.run_sync(_end_of, report, folder, self.side)
         except OSError:
             return None
-        return None if said else ForkEnd(float(report[1]), int(report[2]) * 1024, opened)
 
     def end(self) -> None:
         """Let it end; for any thread."""
@@ -251,11 +253,11 @@ class KeptClang:
         return await self.process.write("\t".join(words).encode() + b"\n")
 
 
-def _left_in(folder: Path, side: PassSide) -> tuple[bool, tuple[str, ...]]:
-    """Return True if a fork has said anything there, and the headers that it has opened."""
+def _end_of(report: Sequence[str], folder: Path, side: PassSide) -> ForkEnd:
     opened = read_file(folder / f"{side.value}-headers.txt", SIDE_FILE_LIMIT_BYTES)
-    said = (folder / f"{side.value}.txt").stat().st_size > 0
-    return said, tuple(sorted(outside(parse_header_list(os.fsdecode(opened)), folder)))
+    printed = read_file(folder / f"{side.value}.txt", SIDE_FILE_LIMIT_BYTES).decode(errors="replace")
+    headers = tuple(sorted(outside(parse_header_list(os.fsdecode(opened)), folder)))
+    return ForkEnd(float(report[1]), int(report[2]) * 1024, printed, headers)
 
 
 def _find_headers(toolchain: CompilerToolchain) -> Path | None:

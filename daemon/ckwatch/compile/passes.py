@@ -93,6 +93,10 @@ async def run_kept_pass(job: CompileJob, plan: CompilePlan, kept: KeptClang) -> 
     arguments = tuple(map(job.own_names, command))
     job.commands.append(CompilerCommand(arguments, 0, duration_s, ended.peak_memory_bytes, begun_s - job.clock_s))
     job.on_event(ProcessorUsed(f"the {side.value} pass", ended.processor_s))
+    log = ended.log.replace(f"{kept.folder}/", "")  # what has included a header is a source of the same name there
+    job.log.append(job.own_names(log))
+    for line in log.splitlines():
+        job.hand_on(line)
     headers = outside((*ended.opened, *kept.headers), job.folder)
     return PassResult(side, job, tuple(sorted(headers)), None)
 
