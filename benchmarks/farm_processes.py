@@ -25,6 +25,7 @@ STAND_IN = str(Path(__file__).parent / "farm_worker.py")
 
 LIMIT_S = 60.0
 POLL_S = 0.05
+LOGGED = 2000
 QUIET_S = 3.0
 """Longer than a worker rests between two precompiled headers."""
 
@@ -64,6 +65,11 @@ class FarmProcesses:
     def processes(self) -> list[int]:
         """The workers'."""
         return [worker.pid for worker in self._workers]
+
+    @property
+    def logged(self) -> str:
+        """The end of what the workers have logged."""
+        return (self.folder / "worker.log").read_text(errors="replace")[-LOGGED:]
 
     async def until_quiet(self) -> None:
         """Return when no compiler of the workers works, not for what is made in the background either."""
@@ -113,7 +119,10 @@ async def use(client: Client, root: Path, farm: FarmProcesses, slots: int) -> No
     settings = root / "ckwatch.toml"
     text = settings.read_text().partition(SECTION)[0]
     save(settings, f'{text}{SECTION}scheduler = "{farm.address}"\n')
-    await has_slots(client, slots)
+    try:
+        await has_slots(client, slots)
+    except CkwatchError as error:
+        raise CkwatchError(f"{error}; its workers logged:\n{farm.logged}") from None
 
 
 async def leave(client: Client, root: Path) -> None:
