@@ -7,6 +7,8 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+from ckwatch.system.processes import process_state
+
 _PROC = Path("/proc")
 
 
@@ -36,9 +38,7 @@ def descendants(root: int) -> list[int]:
 
 def is_busy(process: int) -> bool:
     """Return True for one that has work for a processor, or waits for its files: not asleep, and not ended."""
-    with suppress(OSError):
-        return (_PROC / str(process) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "RD"
-    return False
+    return process_state(process) in {"R", "D"}
 
 
 def _children(process: int) -> list[int]:

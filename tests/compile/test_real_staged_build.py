@@ -123,7 +123,7 @@ def used(outcome: CompileOutcome) -> int:
     return sum("-include-pch" in command.arguments for command in outcome.commands)
 
 
-def told(outcome: CompileOutcome) -> tuple[object, ...]:
+def result_of(outcome: CompileOutcome) -> tuple[object, ...]:
     """All that counts of it, the device's code byte for byte."""
     code = outcome.files[ProductKind.CODE_OBJECT].read_bytes()
     return outcome.status, outcome.log, outcome.exports, outcome.headers, code
@@ -131,8 +131,8 @@ def told(outcome: CompileOutcome) -> tuple[object, ...]:
 
 @pytest.fixture
 def keeps_clangs(ladder: StagedCompiler, toolchain: Toolchain, store: ArtifactStore) -> bool:
-    """Whether the compiler's clang can be kept; its headers are fetched once, and the plugin for it is made once, for
-    all runs."""
+    """Return True if the compiler's clang can be kept; its headers are fetched once, and the plugin for it is made
+    once, for all runs."""
     headers = find_clang_headers(toolchain, toolchain.environment)
     if headers is None:
         if not can_fetch_headers(toolchain):
@@ -194,22 +194,22 @@ async def test_the_same_whichever_way(
 ) -> None:
     """One long row of events, as each compile costs seconds."""
     request = request_for_hip
-    expected = told(await by_one_call(toolchain, store, request))
+    expected = result_of(await by_one_call(toolchain, store, request))
     assert expected[:3] == (CompileStatus.OK, "", ("k_0123456789ab",))
     apart = await by_parts(ladder, store, request)
-    assert (told(apart), used(apart)) == (expected, 0)
+    assert (result_of(apart), used(apart)) == (expected, 0)
     assert await make_headers(ladder, request, warm=False) == [True, True]
     with_includes = await by_parts(ladder, store, request)
-    assert (told(with_includes), used(with_includes)) == (expected, 2)
+    assert (result_of(with_includes), used(with_includes)) == (expected, 2)
     assert await make_headers(ladder, request, warm=True) == [True, True]
     warm = await by_parts(ladder, store, request)
-    assert (told(warm), used(warm)) == (expected, 2)
+    assert (result_of(warm), used(warm)) == (expected, 2)
 
     # One that differs in a parameter is warmed up by the first.
     sibling = replace(request, source=KERNEL.replace("scale<3>", "scale<5>"))
-    one_call = told(await by_one_call(toolchain, store, sibling))
+    one_call = result_of(await by_one_call(toolchain, store, sibling))
     warmed = await by_parts(ladder, store, sibling)
-    assert (told(warmed), used(warmed)) == (one_call, 2)
+    assert (result_of(warmed), used(warmed)) == (one_call, 2)
     shared = warmed.files[ProductKind.SHARED_OBJECT].read_bytes()
     assert one_call != expected
 
@@ -222,7 +222,7 @@ async def test_the_same_whichever_way(
         other = replace(request, source=named.replace("scale<3>", "scale<7>"), symbol="k_0123456789ac")
         async with keeping(ladder, request, other) as clang:
             forked = await by_parts(ladder, store, sibling)
-            assert (told(forked), used(forked)) == (one_call, 0)
+            assert (result_of(forked), used(forked)) == (one_call, 0)
             assert forked.files[ProductKind.SHARED_OBJECT].read_bytes() == shared
             again = await by_parts(ladder, store, mistaken)
             assert (again.status, again.log) == (CompileStatus.FAILED, without.log)
@@ -235,7 +235,7 @@ async def test_the_same_whichever_way(
     header.write_text(OWN.replace("x * N", "x - N"))
     edited = await by_parts(ladder, store, request)
     assert (edited.status, used(edited)) == (CompileStatus.OK, 0)
-    assert told(edited)[-1] != expected[-1]
+    assert result_of(edited)[-1] != expected[-1]
 
 
 STUBBORN = """\
@@ -287,7 +287,7 @@ async def test_what_a_fork_warns_of(
     if keeps_clangs:
         async with keeping(ladder, request):
             forked = await by_parts(ladder, store, edited)
-        assert told(forked) == told(plain)
+        assert result_of(forked) == result_of(plain)
         assert all(os.devnull in command.arguments for command in forked.commands[:2])
 
 
@@ -330,7 +330,7 @@ EVERYWHERE, DEVICE_ONLY, HOST_ONLY = (
     [(DEVICE_ONLY, {PassSide.DEVICE}), (HOST_ONLY, {PassSide.HOST}), (EVERYWHERE, {PassSide.HOST, PassSide.DEVICE})],
     ids=["device", "host", "both"],
 )
-async def test_a_mistake_is_told_once(
+async def test_a_mistake_is_reported_once(
     toolchain: Toolchain, store: ArtifactStore, request_for_hip: CompileRequest, mistake: str, sides: set[PassSide]
 ) -> None:
     """By the check what the host has found, while it compiles and afterwards all; once where both passes say it."""

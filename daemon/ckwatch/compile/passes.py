@@ -83,6 +83,7 @@ async def run_pass(job: CompileJob, side: PassSide, plan: CompilePlan, header: P
 async def run_kept_pass(job: CompileJob, plan: CompilePlan, kept: KeptClang) -> PassResult | None:
     """Compile the job's source in a fork of `kept`; None if a plain pass has to, which reports."""
     side, name, cuid = kept.side, job.request.language.source_name, source_id(job.request)
+    job.rename[str(kept.folder / name)] = name  # its text begins as the source does
     begun_s = time.monotonic()
     ended = await kept.compile(job.request, job.folder, cuid, partial(job.hand_on, early=True))
     if ended is None:
@@ -93,9 +94,8 @@ async def run_kept_pass(job: CompileJob, plan: CompilePlan, kept: KeptClang) -> 
     arguments = tuple(map(job.own_names, command))
     job.commands.append(CompilerCommand(arguments, 0, duration_s, ended.peak_memory_bytes, begun_s - job.clock_s))
     job.on_event(ProcessorUsed(f"the {side.value} pass", ended.processor_s))
-    log = ended.log.replace(f"{kept.folder}/", "")  # what has included a header is a source of the same name there
-    job.log.append(job.own_names(log))
-    for line in log.splitlines():
+    job.log.append(job.own_names(ended.log))
+    for line in ended.log.splitlines():
         job.hand_on(line)
     headers = outside((*ended.opened, *kept.headers), job.folder)
     return PassResult(side, job, tuple(sorted(headers)), None)

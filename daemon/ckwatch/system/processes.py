@@ -186,11 +186,16 @@ def own_age_s() -> float:
     return max(time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"), 0.0)
 
 
+def process_state(pid: int) -> str:
+    """Return the letter of its state (proc_pid_stat(5)); empty when it has gone."""
+    with suppress(OSError, IndexError):
+        return Path("/proc", str(pid), "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    return ""
+
+
 def is_stopped(pid: int) -> bool:
     """Return True if a signal (SIGSTOP, Ctrl-Z) has suspended the process."""
-    with suppress(OSError, IndexError):
-        return Path("/proc", str(pid), "stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "T"
-    return False
+    return process_state(pid) == "T"
 
 
 def signal_group(group: int, number: signal.Signals) -> None:
