@@ -63,8 +63,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     return made
 
 
-def measured(name: str, runs: int = PROVEN) -> Row:
-    return row(name, [1.0] * runs, [2.0] * runs, reference_name="another", unit="s", goal="less", met=lambda *_: True)
+def measured(name: str, runs: int = PROVEN, *, met: bool = True) -> Row:
+    return row(name, [1.0] * runs, [2.0] * runs, reference_name="another", unit="s", goal="less", met=lambda *_: met)
 
 
 def programs() -> tuple[ModuleType, ...]:
@@ -134,6 +134,19 @@ def test_rows_of_many_cores_are_a_column_beside_those_of_few(
     assert "\nOn 16 cores or more: " in first
     assert "| both | 1 s | 2 s (another) | 0.5 | 0.5 (1 s) | less | yes | 5 |" in first
     assert "| many | 1 s | 2 s (another) | 0.5 | less | yes | 5 |" in second
+
+
+@pytest.mark.parametrize(
+    ("few", "many", "told"), [(True, True, ""), (True, False, ", missed"), (False, True, ", met"), (False, False, "")]
+)
+def test_a_goal_that_only_many_cores_miss_or_meet_is_told(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, few: bool, many: bool, told: str
+) -> None:
+    repository.commit("code/a.py")
+    for cores, met in ((2, few), (16, many)):
+        monkeypatch.setattr(reporting, "machine", lambda cores=cores: {"cpu": "x", "cores": cores})
+        reporting.write("idle", [measured("both", met=met)])
+    assert f"| 0.5 | 0.5 (1 s){told} | less | {'yes' if few else 'no'} | 5 |" in repository.page
 
 
 def test_rows_of_a_program_that_is_gone_go(repository: Repository) -> None:
