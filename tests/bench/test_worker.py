@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from ckwatch.bench.worker_protocol import WaitingForDevice, WorkerHello, WorkerM
 from ckwatch.bench.worker_session import Worker, find_devices, measure
 from ckwatch.model.roofline import CacheState
 from fakes.patience import PATIENCE_S
+from helpers.running_processes import runs
 
 LIMIT_S = PATIENCE_S
 
@@ -158,13 +158,6 @@ async def test_an_endless_loop_that_ignores_signals_and_has_a_child(tmp_path: Pa
     with anyio.fail_after(PATIENCE_S):
         while runs(child):
             await anyio.lowlevel.checkpoint()
-
-
-def runs(pid: int) -> bool:
-    """Return True while `pid` runs; an unreaped zombie does not."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return False
 
 
 BEHIND = "Y[(M - 1) * LDC + N + 5] = 1.0f;"

@@ -24,6 +24,7 @@ from ckwatch.workspace.trust import trust
 from fakes.fake_compiler import OBJECT, FakeToolchain, dynamic_symbols, elf
 from fakes.fake_verifications import FakeEmulator
 from fakes.patience import PATIENCE_S
+from helpers.running_processes import runs
 from helpers.workspaces import gemm_kernel
 
 KERNEL = gemm_kernel("k.hip.j2", {"one": {"Tile": 1}, "two": {"Tile": 2}})
@@ -134,7 +135,7 @@ class Bench:
     @property
     def alive(self) -> list[int]:
         """Slow compilers that still run."""
-        return [pid for pid in self.pids if _runs(pid)]
+        return [pid for pid in self.pids if runs(pid)]
 
     async def started(self, count: int) -> None:
         """Return when so many slow compiles have begun."""
@@ -157,14 +158,6 @@ class Bench:
             render_workers=1,
         ) as daemon:  # fmt: skip
             yield daemon
-
-
-def _runs(pid: int) -> bool:
-    """Return True while the process exists and is not a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 async def build(daemon: Daemon, *patterns: str, client: str = MAIN, force: bool = False) -> dict[str, BuildLine]:

@@ -20,6 +20,7 @@ from ckwatch.farm import cluster
 from ckwatch.farm.certificates import make_certificates
 from farms.farm_bench import until
 from helpers.rocm_trees import make_rocm
+from helpers.running_processes import runs
 
 SETTINGS = '[farm]\ncluster = "local"\nworkers = 2\nport = 0\n'
 
@@ -46,13 +47,6 @@ def listing(workspace: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, An
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     jsonschema_rs.validate(command_schema("farm status"), found)
     return found
-
-
-def runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def children(pid: int) -> list[int]:

@@ -20,6 +20,7 @@ from ckwatch.engine.handlers.analyze import REPORTS, code_version
 from engine.code_workspace import CodeBench
 from fakes.patience import PATIENCE_S
 from helpers.callback_counting import CountedLoop
+from helpers.running_processes import runs
 
 STEP = 13
 """Every so many callbacks; all of them would take minutes. The first one moves, so that runs differ in what they hit."""
@@ -38,19 +39,11 @@ async def scenario(bench: Bench) -> None:
 
 def children() -> set[int]:
     """Processes that this one has started and that still run."""
-    pids: list[str] = []
+    pids: list[int] = []
     for thread in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):  # the thread has ended
-            pids += thread.read_text().split()
-    return {int(pid) for pid in pids if not has_ended(pid)}
-
-
-def has_ended(pid: str) -> bool:
-    """Return True of a process that has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
+            pids += map(int, thread.read_text().split())
+    return {pid for pid in pids if runs(pid)}
 
 
 def cancelled_at(bench: Bench, number: int) -> bool:

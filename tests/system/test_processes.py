@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -20,6 +19,7 @@ from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.async_processes import ExitReason, ProcessResult, lower_priority, run_process
 from fakes.patience import PATIENCE_S
+from helpers.running_processes import runs
 
 
 def niceness() -> int:
@@ -73,13 +73,6 @@ ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
 
 async def sh(script: str, folder: Path, **more: object) -> ProcessResult:
     return await run_process(["sh", "-c", script], environment=ENVIRONMENT, folder=folder, **more)  # type: ignore[arg-type]
-
-
-def runs(pid: int) -> bool:
-    """Return True while `pid` runs; an unreaped zombie does not."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return False
 
 
 class Pids:
@@ -291,14 +284,6 @@ async def test_nothing_stands_back_unasked(tmp_path: Path) -> None:
     assert int((await sh("nice", tmp_path)).stdout) == os.getpriority(os.PRIO_PROCESS, 0)
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
-
-
 async def wait_for(path: Path) -> int:
     while not (path.exists() and path.read_text().strip()):
         await anyio.sleep(0.01)
@@ -308,7 +293,7 @@ async def wait_for(path: Path) -> int:
 async def died(pid: int) -> None:
     """Return once a process that was killed is gone, which takes the kernel a moment."""
     with anyio.fail_after(PATIENCE_S):
-        while is_alive(pid):
+        while runs(pid):
             await anyio.sleep(0.01)
 
 

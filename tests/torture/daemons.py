@@ -17,6 +17,7 @@ from benches.daemon_bench import Bench
 from ckwatch.wire.endpoint import endpoint_of
 from ckwatch.workspace.trust import trust
 from fakes.patience import PATIENCE_S
+from helpers.running_processes import runs
 
 TESTS = Path(__file__).parent.parent
 
@@ -63,10 +64,7 @@ class Daemon:
 
     def is_running(self) -> bool:
         """Return True while it exists; a zombie does not."""
-        try:
-            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        except OSError:
-            return False
+        return runs(self.pid)
 
     def check_log(self) -> None:
         """Raises AssertionError for a traceback in what daemons wrote since the last time."""
