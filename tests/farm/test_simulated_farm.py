@@ -10,7 +10,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -21,6 +21,7 @@ import pytest
 from distributed import Scheduler, Worker
 
 from benches.daemon_bench import BenchToolchain
+from ckwatch.bench.report import BenchmarkFailure, Devices, FailureKind
 from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import CompileRequest
@@ -29,6 +30,7 @@ from ckwatch.farm.connection import FarmConnection
 from ckwatch.farm.messages import CompileOptions, toolchain_identity
 from ckwatch.farm.packing import FarmError
 from ckwatch.farm.worker import NAME, FarmWorker
+from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import ExitReason, ProcessResult
 from fakes.fake_compiler import OBJECT, dynamic_symbols, elf
@@ -69,6 +71,7 @@ class Farm:
     scheduler: Scheduler
     workers: list[Worker]
     died: int = 0
+    with_devices: bool = False
 
     async def add(self) -> None:
         """One more worker."""
@@ -76,7 +79,7 @@ class Farm:
             self.folder / f"worker-{len(self.workers) + self.died}",
             find_toolchain=lambda: self.toolchain,
             launch=cast("Any", compile_at_once),
-            with_devices=False,
+            with_devices=self.with_devices,
         )
         worker = Worker(
             self.scheduler.address,
@@ -204,6 +207,56 @@ async def test_a_compile_that_waits_while_a_worker_is_replaced(tmp_path: Path, t
             await other.close()
         (result,) = results
         assert result.ok, result.message
+
+
+async def test_a_compiler_is_offered_before_a_driver_has_begun(
+    tmp_path: Path, toolchain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = DeviceFacts(name="hip:0", description="test data", arch="gfx942", pci="0000:c1:00.0")
+    has_begun = anyio.Event()
+
+    async def find_devices(_: object) -> Devices:
+        await has_begun.wait()
+        return Devices(devices=(gpu,))
+
+    monkeypatch.setattr("ckwatch.farm.worker.find_devices", find_devices)
+    with ArtifactStore(tmp_path / "store") as store:
+        identity = toolchain_identity(toolchain, store.contents)
+    async with farm_of(tmp_path, toolchain, workers=0) as farm:
+        farm.with_devices = True
+        await farm.add()
+        connection = await FarmConnection.open(farm.scheduler.address, None)
+        await until_slots(connection, identity)
+        assert [one.facts.devices for one in connection.workers] == [()]
+        has_begun.set()
+        with anyio.fail_after(PATIENCE_S):
+            while not any(one.facts.devices for one in connection.workers):
+                await anyio.sleep(0.1)
+                await connection.refresh()
+        (worker,) = connection.workers
+        assert [replace(one, machine="") for one in worker.facts.devices] == [gpu]
+        assert connection.slots(identity) == 1
+        await connection.close()
+
+
+async def test_a_worker_whose_devices_cannot_be_found_compiles(
+    tmp_path: Path, toolchain: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def find_devices(_: object) -> BenchmarkFailure:
+        return BenchmarkFailure(kind=FailureKind.HUNG, message="the driver does not answer")
+
+    monkeypatch.setattr("ckwatch.farm.worker.find_devices", find_devices)
+    with ArtifactStore(tmp_path / "store") as store:
+        identity = toolchain_identity(toolchain, store.contents)
+    async with farm_of(tmp_path, toolchain, workers=0) as farm:
+        farm.with_devices = True
+        await farm.add()
+        connection = await FarmConnection.open(farm.scheduler.address, None)
+        await until_slots(connection, identity)
+        with anyio.fail_after(PATIENCE_S):
+            while "no devices are offered: the driver does not answer" not in caplog.text:  # noqa: ASYNC110  # a log sets no event
+                await anyio.sleep(0.01)
+        await connection.close()
 
 
 async def test_what_waits_ends_with_the_connection(tmp_path: Path, toolchain: Any) -> None:

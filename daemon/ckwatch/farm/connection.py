@@ -95,7 +95,9 @@ class FarmConnection:
     def __init__(self, loop: asyncio.AbstractEventLoop, client: Client) -> None:
         self._loop = loop
         self._client = client
-        self._facts: dict[str, messages.WorkerFacts] = {}
+        self._described: dict[str, ListedWorker] = {}
+        """Workers by their addresses, with the resources that they had when they were asked for their facts: a worker
+        finds its devices later than its compiler."""
         self.listed: tuple[ListedWorker, ...] = ()
         self.workers: tuple[ListedWorker, ...] = ()
         self._unfit: dict[str, tuple[str, float]] = {}
@@ -161,14 +163,15 @@ class FarmConnection:
         self.listed = tuple(self._listed(address, info) for address, info in present.items())
         listed = {one.address: one for one in self.listed if one.address not in self.refused}
         ready = [address for address, one in listed.items() if messages.READY in one.resources]
-        self._facts = {address: facts for address, facts in self._facts.items() if address in listed}
-        await asyncio.gather(*(self._ask(address) for address in ready if address not in self._facts))
+        self._described = known = {address: one for address, one in self._described.items() if address in listed}
+        news = [one for one in ready if one not in known or known[one].resources != listed[one].resources]
+        await asyncio.gather(*(self._ask(listed[address]) for address in news))
         if waiting := list(self._waiting.items()):
             await self._free_stranded(waiting, ready, listed)
         return tuple(
-            replace(one, facts=self._facts[address])
+            replace(one, facts=self._described[address].facts)
             for address, one in listed.items()
-            if address in self._facts and address not in self.refused
+            if address in self._described and address not in self.refused
         )
 
     def _listed(self, address: str, info: Any) -> ListedWorker:
@@ -186,7 +189,8 @@ class FarmConnection:
             self._refuse(address, f"{error} in its description")
             return ListedWorker(address, "", 0, {}, 0)
 
-    async def _ask(self, address: str) -> None:
+    async def _ask(self, worker: ListedWorker) -> None:
+        address = worker.address
         try:
             answer = await asyncio.wait_for(self._asked(messages.DESCRIBE, address), CONNECT_S)
         except (OSError, FarmError) as error:
@@ -197,7 +201,7 @@ class FarmConnection:
         if facts is not None and (problem := _problem_of(facts)) is not None:
             self._refuse(address, problem)
         elif facts is not None:
-            self._facts[address] = facts
+            self._described[address] = replace(worker, facts=facts)
 
     async def _asked(self, question: str, address: str, **arguments: Any) -> Any:
         """Ask a worker. Raises FarmError for what it raises."""
@@ -240,7 +244,7 @@ class FarmConnection:
 
     def forget(self, machine: str) -> None:
         """Ask the workers of a machine again what they have."""
-        self._facts = {address: facts for address, facts in self._facts.items() if facts.machine != machine}
+        self._described = {name: one for name, one in self._described.items() if one.facts.machine != machine}
 
     def slots(self, identity: str) -> int:
         """How many compiles of a toolchain of this identity may run at once."""
