@@ -26,6 +26,8 @@ STAND_IN = str(Path(__file__).parent / "farm_worker.py")
 LIMIT_S = 60.0
 POLL_S = 0.05
 LOGGED = 2000
+"""Characters of the workers' log that are shown where none comes."""
+
 QUIET_S = 3.0
 """Longer than a worker rests between two precompiled headers."""
 

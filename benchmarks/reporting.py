@@ -205,7 +205,7 @@ def write_page() -> None:
 
 
 def _cell(many: Mapping[str, Any], few: Mapping[str, Any], mark: str) -> str:
-    """What many cores took, and whether the goal is met there where the row of few says another thing."""
+    """A cell of the column of many cores: its ratio and figure, and its verdict where that of few cores is another."""
     verdict = "" if many["met"] == few["met"] else ", met" if many["met"] else ", missed"
     return f"{many['ratio']:.3g} ({many['ours']:.4g} {many['unit']}){verdict}{mark}"
 

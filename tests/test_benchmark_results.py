@@ -137,16 +137,17 @@ def test_rows_of_many_cores_are_a_column_beside_those_of_few(
 
 
 @pytest.mark.parametrize(
-    ("few", "many", "told"), [(True, True, ""), (True, False, ", missed"), (False, True, ", met"), (False, False, "")]
+    ("few", "many", "verdict"),
+    [(True, True, ""), (True, False, ", missed"), (False, True, ", met"), (False, False, "")],
 )
-def test_a_goal_that_only_many_cores_miss_or_meet_is_told(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch, few: bool, many: bool, told: str
+def test_a_goal_that_only_many_cores_miss_or_meet_is_shown(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, few: bool, many: bool, verdict: str
 ) -> None:
     repository.commit("code/a.py")
     for cores, met in ((2, few), (16, many)):
         monkeypatch.setattr(reporting, "machine", lambda cores=cores: {"cpu": "x", "cores": cores})
         reporting.write("idle", [measured("both", met=met)])
-    assert f"| 0.5 | 0.5 (1 s){told} | less | {'yes' if few else 'no'} | 5 |" in repository.page
+    assert f"| 0.5 | 0.5 (1 s){verdict} | less | {'yes' if few else 'no'} | 5 |" in repository.page
 
 
 def test_rows_of_a_program_that_is_gone_go(repository: Repository) -> None:

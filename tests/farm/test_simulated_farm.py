@@ -209,6 +209,21 @@ async def test_a_compile_that_waits_while_a_worker_is_replaced(tmp_path: Path, t
         assert result.ok, result.message
 
 
+@asynccontextmanager
+async def compiling_worker(folder: Path, toolchain: Any) -> AsyncIterator[FarmConnection]:
+    """A farm whose one worker looks for devices, and has offered its compiler."""
+    with ArtifactStore(folder / "store") as store:
+        identity = toolchain_identity(toolchain, store.contents)
+    async with farm_of(folder, toolchain, workers=0) as farm:
+        farm.with_devices = True
+        await farm.add()
+        connection = await FarmConnection.open(farm.scheduler.address, None)
+        await until_slots(connection, identity)
+        yield connection
+        assert connection.slots(identity) == 1
+        await connection.close()
+
+
 async def test_a_compiler_is_offered_before_a_driver_has_begun(
     tmp_path: Path, toolchain: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,13 +235,7 @@ async def test_a_compiler_is_offered_before_a_driver_has_begun(
         return Devices(devices=(gpu,))
 
     monkeypatch.setattr("ckwatch.farm.worker.find_devices", find_devices)
-    with ArtifactStore(tmp_path / "store") as store:
-        identity = toolchain_identity(toolchain, store.contents)
-    async with farm_of(tmp_path, toolchain, workers=0) as farm:
-        farm.with_devices = True
-        await farm.add()
-        connection = await FarmConnection.open(farm.scheduler.address, None)
-        await until_slots(connection, identity)
+    async with compiling_worker(tmp_path, toolchain) as connection:
         assert [one.facts.devices for one in connection.workers] == [()]
         has_begun.set()
         with anyio.fail_after(PATIENCE_S):
@@ -235,28 +244,24 @@ async def test_a_compiler_is_offered_before_a_driver_has_begun(
                 await connection.refresh()
         (worker,) = connection.workers
         assert [replace(one, machine="") for one in worker.facts.devices] == [gpu]
-        assert connection.slots(identity) == 1
-        await connection.close()
 
 
 async def test_a_worker_whose_devices_cannot_be_found_compiles(
     tmp_path: Path, toolchain: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    has_failed = anyio.Event()
+
     async def find_devices(_: object) -> BenchmarkFailure:
+        has_failed.set()
         return BenchmarkFailure(kind=FailureKind.HUNG, message="the driver does not answer")
 
     monkeypatch.setattr("ckwatch.farm.worker.find_devices", find_devices)
-    with ArtifactStore(tmp_path / "store") as store:
-        identity = toolchain_identity(toolchain, store.contents)
-    async with farm_of(tmp_path, toolchain, workers=0) as farm:
-        farm.with_devices = True
-        await farm.add()
-        connection = await FarmConnection.open(farm.scheduler.address, None)
-        await until_slots(connection, identity)
+    async with compiling_worker(tmp_path, toolchain) as connection:
         with anyio.fail_after(PATIENCE_S):
-            while "no devices are offered: the driver does not answer" not in caplog.text:  # noqa: ASYNC110  # a log sets no event
-                await anyio.sleep(0.01)
-        await connection.close()
+            await has_failed.wait()
+        await connection.refresh()
+        assert [one.facts.devices for one in connection.workers] == [()]
+        assert "no devices are offered: the driver does not answer" in caplog.text
 
 
 async def test_what_waits_ends_with_the_connection(tmp_path: Path, toolchain: Any) -> None:

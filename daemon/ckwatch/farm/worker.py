@@ -37,7 +37,7 @@ from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import BuildOutcome, CompileFault
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.entries import ProductKind, StoreError
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
@@ -153,19 +153,20 @@ class FarmWorker(WorkerPlugin):
             self._store = store = ArtifactStore(self._folder / "store", STORE_LIMIT_BYTES)
             await to_thread.run_sync(store.remove_leftovers)
             await to_thread.run_sync(self._find_toolchains, store)
-        except (OSError, StoreError) as error:
+        except OSError as error:
             log.error("%s cannot be used: %s", self._folder, error)
         self._known.set()
         await self._offer(worker)
-        if self._with_devices and self._store is not None:
-            found = await find_devices(WorkerStart(folder=self._folder))
-            if isinstance(found, Devices):
-                machine = self._facts.machine
-                gpus = tuple(replace(device, machine=machine) for device in found.devices if device.kind != "cpu")
-                self._facts = messages.WorkerFacts(machine=machine, devices=gpus)
-                await self._offer(worker)
-            else:
-                log.warning("no devices are offered: %s", found.message)
+        if not self._with_devices:
+            return
+        found = await find_devices(WorkerStart(folder=self._folder))
+        if isinstance(found, Devices):
+            machine = self._facts.machine
+            gpus = tuple(replace(device, machine=machine) for device in found.devices if device.kind != "cpu")
+            self._facts = replace(self._facts, devices=gpus)
+            await self._offer(worker)
+        else:
+            log.warning("no devices are offered: %s", found.message)
 
     async def _offer(self, worker: Worker) -> None:
         while worker.status in (Status.undefined, Status.created, Status.init, Status.starting):  # noqa: ASYNC110  # dask has no event for it
