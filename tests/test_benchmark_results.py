@@ -150,6 +150,24 @@ def test_a_goal_that_only_many_cores_miss_or_meet_is_shown(
     assert f"| 0.5 | 0.5 (1 s){verdict} | less | {'yes' if few else 'no'} | 5 |" in repository.page
 
 
+def test_many_cores_have_goals_of_their_own(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository.commit("code/a.py")
+    monkeypatch.setitem(reporting.GOALS_ON_MANY, "both", ("more", lambda mine, ratio: (mine, ratio) == (1.0, 0.25)))
+    for cores in (15, 16):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        reporting.write("idle", [measured("both")])
+    assert "| both | 1 s | 2 s (another) | 0.5 | 0.5 (1 s), missed: more | less | yes | 5 |" in repository.page
+
+
+def test_the_goals_of_many_cores_are_those_of_rows_that_there_are() -> None:
+    rows = json.loads((reporting.RESULTS / "latest.json").read_text())["rows"]
+    assert reporting.GOALS_ON_MANY.keys() <= {entry["name"] for entry in rows if entry["cores"] >= reporting.MANY}
+    for entry in rows:
+        if entry["cores"] >= reporting.MANY and (found := reporting.GOALS_ON_MANY.get(entry["name"])):
+            goal, met = found
+            assert (entry["goal"], entry["met"]) == (goal, met(entry["ours"], entry["ratio"]))
+
+
 def test_rows_of_a_program_that_is_gone_go(repository: Repository) -> None:
     repository.commit("code/a.py")
     reporting.write("idle", [measured("stays")])
