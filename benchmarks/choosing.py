@@ -56,9 +56,13 @@ def arguments(description: str | None, programs: Sequence[str] = (), words: Sequ
 
 def begin() -> None:
     """Say how busy the machine is, and let SIGTERM, which `timeout` sends, end the program as Ctrl-C does: daemons and
-    folders are cleared away."""
+    folders are cleared away.
+
+    Python writes its bytecode as it does for users; without it every start would compile ckwatch itself.
+    """
     print(f"load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores", flush=True)
     signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def alone(measure: Callable[[], list[Row]], description: str | None) -> int:

@@ -38,13 +38,9 @@ RUNS = 7
 
 
 def environment(folder: Path | None = None) -> dict[str, str]:
-    """The user's, with state and trust of the benchmark's own in `folder`.
-
-    Python writes its bytecode as it does for users; without it every start would compile ckwatch itself.
-    """
+    """The user's, with state and trust of the benchmark's own in `folder`."""
     own = {"XDG_STATE_HOME": f"{folder}/state", "CKWATCH_TRUST_FILE": f"{folder}/trusted"} if folder else {}
-    left_out = ("PYTHONDONTWRITEBYTECODE", "CKWATCH_NO_DAEMON")
-    return {name: value for name, value in (os.environ | own).items() if name not in left_out}
+    return {name: value for name, value in (os.environ | own).items() if name != "CKWATCH_NO_DAEMON"}
 
 
 def command(workspace: Path, *arguments: str, status: int = 0) -> tuple[float, str]:
