@@ -15,6 +15,7 @@ from benchmarks import (
     captured_text,
     ci_overhead,
     client_start,
+    command_time,
     counted_profiles,
     cpp_answers,
     edit_to_artifact,
@@ -45,6 +46,7 @@ from benchmarks.quick_daemon import own_trust
 
 PROGRAMS: tuple[ModuleType, ...] = (
     client_start,
+    command_time,
     ci_overhead,
     rendering,
     captured_text,

@@ -7,8 +7,11 @@ without a parser of our own. Positions refer to the source with its newlines nor
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
+from functools import cached_property
 
 from jinja2 import Environment, TemplateSyntaxError
 from jinja2.lexer import Lexer, newline_re
@@ -16,6 +19,8 @@ from jinja2.lexer import Lexer, newline_re
 from ckwatch.model.lazy_dataclass import dataclass
 from ckwatch.model.parameter_types import declarations
 from ckwatch.model.text import LineIndex, Position, Span
+
+_WORD = re.compile(r"\w+")
 
 
 class LocatedLine(int):
@@ -104,6 +109,11 @@ class TemplateSource:
         self.mentioned = frozenset(name for tag in self.tags for name, _ in tag.names)
         self.declared = declarations(path, self.text)
         self._starts = [tag.start for tag in self.tags]
+
+    @cached_property
+    def words(self) -> Counter[str]:
+        """How often each word stands in the text, comments and what is no template code included."""
+        return Counter(_WORD.findall(self.text))
 
     def tag_at(self, offset: int) -> SourceTag | None:
         """The tag around `offset`, if there is one."""

@@ -140,7 +140,7 @@ class Renderer:
         for other, places in tolerated:
             found.update(dict.fromkeys(diagnostics_of(RenderFailure(other, unit, environment, names), places)))
         by_place = {diagnostic.span: diagnostic for diagnostic in reversed(found)}
-        once = (diagnostic for diagnostic in found if by_place[diagnostic.span] is diagnostic)
+        once = [diagnostic for diagnostic in found if by_place[diagnostic.span] is diagnostic]
         return definitions_once(once, environment.sources_read)
 
     def _include(self, headers: SearchedHeaders, name: str) -> MappedText:

@@ -396,7 +396,7 @@ def _without_quotes(diagnostic: Diagnostic, place: Place, tag: SourceTag) -> Dia
 
 def _mentions(name: str, sources: Iterable[TemplateSource]) -> int:
     """How often `name` stands in templates, comments included."""
-    return sum(len(re.findall(rf"\b{re.escape(name)}\b", one.text)) for one in sources)
+    return sum(one.words[name] for one in sources)
 
 
 def _wrong_import(name: str, source: TemplateSource, environment: TemplateEnvironment) -> Diagnostic | None:
@@ -423,8 +423,10 @@ def _wrong_import(name: str, source: TemplateSource, environment: TemplateEnviro
 _UNDEFINED_NAME = re.compile(r"'(\w+)' is undefined")
 
 
-def definitions_once(found: Iterable[Diagnostic], sources: Sequence[TemplateSource]) -> tuple[Diagnostic, ...]:
+def definitions_once(found: Sequence[Diagnostic], sources: Sequence[TemplateSource]) -> tuple[Diagnostic, ...]:
     """`found`, with one error for all uses of a name whose definition is misspelt: it is in none of its uses."""
+    if len(found) < 2:  # nothing to merge, and a template may have hundreds of names
+        return tuple(found)
     made = {name for source in sources for name in _names_made_in(source)}
     unused = [name for name in made if _mentions(name, sources) == 1]
     alike: dict[object, list[Diagnostic]] = {}
