@@ -1,7 +1,8 @@
 """Processor time of commands: of one's own process where a daemon runs, of all its processes where none does.
 
-Two instances of the GEMM example, built once before. What the daemon does for a command is not the command's. The
-alternative is an interpreter that imports httpx, the least with which a Python program asks a server.
+A workspace of two instances of the GEMM example, built and verified before, whose daemon is at rest: what it does for a
+command is not the command's. The alternative is an interpreter that imports httpx, the least with which a Python
+program asks a server.
 """
 
 from __future__ import annotations
@@ -9,60 +10,63 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+
+import anyio
 
 from benchmarks.choosing import alone, asked_runs
-from benchmarks.rebuilding import EIGHT, command, environment, example
+from benchmarks.gemm_example import Example, build, example_daemon, tile, until_idle
+from benchmarks.rebuilding import CKWATCH
 from benchmarks.reporting import DAEMON_CODE, Row, row
 
 MEASURED_CODE = (*DAEMON_CODE, "daemon/ckwatch/cli")
 
-UNITS = EIGHT[:2]
-IMPORTED = "httpx"
-
-ASKING = {name: (name,) for name in ("list", "status")} | {
-    f"{name} UNIT": (name, UNITS[0]) for name in ("build", "check", "verify", "inspect", "explain", "render")
-}
-"""Commands that ask a daemon which has built and verified the unit."""
-
+ASKING = ("list", "status", "build UNIT", "check UNIT", "verify UNIT", "inspect UNIT", "explain UNIT", "render UNIT")
+WITHOUT_DAEMON = "check UNIT UNIT --no-daemon"
 ASKING_LIMIT_S, WHOLE_LIMIT_S = 0.2, 1.0
+IMPORT = "import httpx"
 
 
-def processor_s(run: Callable[[], object]) -> float:
-    """Processor time, in s, of the processes that have ended in `run`."""
+def processor_s(program: Sequence[str], example: Example) -> float:
+    """Processor time, in s, of a process in the workspace and of those that it started and waited for."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run()
+    subprocess.run(program, cwd=example.root, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
-def compared(name: str, workspace: Path, arguments: Sequence[str], most_s: float) -> Row:
+def compared(command: str, example: Example, most_s: float) -> Row:
     """The command and the interpreter by turns."""
-    bare = [sys.executable, "-c", f"import {IMPORTED}"]
-    command(workspace, *arguments)
+    units = iter(example.units)
+    program = [CKWATCH, *(next(units) if word == "UNIT" else word for word in command.split())]
     ours, reference = list[float](), list[float]()
     for _ in range(asked_runs()):
-        ours.append(processor_s(lambda: command(workspace, *arguments)))
-        reference.append(processor_s(lambda: subprocess.run(bare, check=True, env=environment())))
+        ours.append(processor_s(program, example))
+        reference.append(processor_s([sys.executable, "-c", IMPORT], example))
     return row(
-        f"processor time of `ckwatch {name}`",
+        f"processor time of `ckwatch {command}`",
         ours,
         reference,
-        reference_name=f"`python -c 'import {IMPORTED}'`",
+        reference_name=f"`python -c '{IMPORT}'`",
         unit="s",
         goal=f"at most {most_s} s",
         met=lambda seconds, _: seconds <= most_s,
     )
 
 
-def measure() -> list[Row]:
+async def commands() -> list[Row]:
     """A row for each command."""
-    with example() as workspace:
-        command(workspace, "build", *UNITS, "--trust")
-        rows = [compared(name, workspace, arguments, ASKING_LIMIT_S) for name, arguments in ASKING.items()]
-        whole = ("check", *UNITS, "--no-daemon")
-        return [*rows, compared("check UNIT UNIT --no-daemon", workspace, whole, WHOLE_LIMIT_S)]
+    async with example_daemon({"v1": tile("v1"), "v3": tile("v3")}) as (example, client):
+        await build(example, client)
+        await client.verify(example.units[0])
+        await until_idle(client)
+        rows = [compared(command, example, ASKING_LIMIT_S) for command in ASKING]
+        return [*rows, compared(WITHOUT_DAEMON, example, WHOLE_LIMIT_S)]
+
+
+def measure() -> list[Row]:
+    """Nine rows."""
+    return anyio.run(commands)
 
 
 if __name__ == "__main__":
