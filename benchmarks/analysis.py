@@ -8,7 +8,6 @@ that of the tools, tells how much of it is waiting for one's turn.
 from __future__ import annotations
 
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 import anyio
 
 from benchmarks.choosing import alone, asked_runs
+from benchmarks.process_tree import processor_s
 from benchmarks.reporting import Row, row
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.codeobject.tools.analyze import analyze
@@ -50,15 +50,9 @@ def disassembled_ms(path: Path, toolchain: Toolchain) -> float:
 
 async def analyzed(path: Path, toolchain: Toolchain) -> tuple[float, float, CodeObjectReport]:
     """Milliseconds of time and of CPU time, and the report."""
-    start, cpu = time.perf_counter(), cpu_s()
+    start, cpu = time.perf_counter(), processor_s(own=True)
     report = await analyze(path, toolchain, "gfx942")
-    return (time.perf_counter() - start) * 1e3, (cpu_s() - cpu) * 1e3, report
-
-
-def cpu_s() -> float:
-    """CPU time of this process and of those that it waited for."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return (time.perf_counter() - start) * 1e3, (processor_s(own=True) - cpu) * 1e3, report
 
 
 @dataclass(frozen=True, slots=True)

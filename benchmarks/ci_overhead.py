@@ -7,7 +7,6 @@ a run starts (git, processes that render). Nothing is emulated. Goal: at most 1.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from benchmarks.choosing import alone, asked_runs
 from benchmarks.large_workspace import git_in
+from benchmarks.process_tree import processor_s
 from benchmarks.quick_compiler import QuickCompiler
 from benchmarks.rebuilding import environment
 from benchmarks.reporting import DAEMON_CODE, Row, row
@@ -61,15 +61,13 @@ def make(folder: Path) -> Path:
     return root
 
 
-def processor_s(folder: Path, *arguments: str) -> float:
+def measured_s(folder: Path, *arguments: str) -> float:
     """Processor time of a command in a process of its own and of all that it starts, with an empty store."""
     shutil.rmtree(folder / "store", ignore_errors=True)
     program = [sys.executable, "-m", "benchmarks.quick_ci", str(folder), *arguments]
-    process = subprocess.Popen(program, env=environment(folder), stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, arguments
-    return used.ru_utime + used.ru_stime
+    begun = processor_s()
+    subprocess.run(program, env=environment(folder), check=True, stdout=subprocess.DEVNULL)
+    return processor_s() - begun
 
 
 def measure() -> list[Row]:
@@ -80,10 +78,10 @@ def measure() -> list[Row]:
         make(folder)
         QuickCompiler(folder / "compiler").make()
         for arguments in (("ci", "--no-verify"), ("build", "--no-daemon")):  # bytecode, and the toolchain's answers
-            processor_s(folder, *arguments)
+            measured_s(folder, *arguments)
         for _ in range(asked_runs(RUNS)):
-            ours.append(processor_s(folder, "ci", "--no-verify"))
-            reference.append(processor_s(folder, "build", "--no-daemon"))
+            ours.append(measured_s(folder, "ci", "--no-verify"))
+            reference.append(measured_s(folder, "build", "--no-daemon"))
     return [
         row(
             "processor time of a cold `ckwatch ci` of two units beside compilers",

@@ -7,7 +7,6 @@ program asks a server.
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ import anyio
 
 from benchmarks.choosing import alone, asked_runs
 from benchmarks.gemm_example import Example, build, example_daemon, tile, until_idle
+from benchmarks.process_tree import processor_s
 from benchmarks.rebuilding import CKWATCH
 from benchmarks.reporting import DAEMON_CODE, Row, row
 
@@ -27,12 +27,11 @@ ASKING_LIMIT_S, WHOLE_LIMIT_S = 0.2, 1.0
 IMPORT = "import httpx"
 
 
-def processor_s(program: Sequence[str], example: Example) -> float:
+def measured_s(program: Sequence[str], example: Example) -> float:
     """Processor time, in s, of a process in the workspace and of those that it started and waited for."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begun = processor_s()
     subprocess.run(program, cwd=example.root, check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return processor_s() - begun
 
 
 def compared(command: str, example: Example, most_s: float) -> Row:
@@ -41,8 +40,8 @@ def compared(command: str, example: Example, most_s: float) -> Row:
     program = [CKWATCH, *(next(units) if word == "UNIT" else word for word in command.split())]
     ours, reference = list[float](), list[float]()
     for _ in range(asked_runs()):
-        ours.append(processor_s(program, example))
-        reference.append(processor_s([sys.executable, "-c", IMPORT], example))
+        ours.append(measured_s(program, example))
+        reference.append(measured_s([sys.executable, "-c", IMPORT], example))
     return row(
         f"processor time of `ckwatch {command}`",
         ours,

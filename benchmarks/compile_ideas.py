@@ -12,7 +12,6 @@ import argparse
 import hashlib
 import os
 import re
-import resource
 import shutil
 import statistics
 import subprocess
@@ -26,6 +25,7 @@ from pathlib import Path
 import anyio
 
 from benchmarks.gemm_example import ARCH, BASE, EIGHT, KERNEL, TILES, Example
+from benchmarks.process_tree import processor_s
 from benchmarks.quick_daemon import own_trust
 from benchmarks.reporting import RESULTS, machine
 from ckwatch.cli import main as ckwatch
@@ -99,14 +99,14 @@ class Bench:
 
     def run(self, command: Sequence[str], variables: Mapping[str, str]) -> tuple[float, float]:
         """Seconds of the processor and of the clock. Raises CkwatchError where it fails."""
-        before, begun_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        before_s, begun_s = processor_s(), time.monotonic()
         done = subprocess.run(
             command, cwd=self.folder, env={**self.environment, **variables}, capture_output=True, text=True, check=False
         )
-        wall_s, after = time.monotonic() - begun_s, resource.getrusage(resource.RUSAGE_CHILDREN)
+        wall_s, after_s = time.monotonic() - begun_s, processor_s()
         if done.returncode:
             raise CkwatchError((done.stderr.partition("error: ")[2] or "it does not compile").partition("\n")[0])
-        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, wall_s
+        return after_s - before_s, wall_s
 
     def add(self, name: str, command: list[str], against: str, verdict: str, **more: str) -> None:
         """Something to try; `more` are variables of the environment."""

@@ -10,7 +10,6 @@ second time for its lines.
 
 from __future__ import annotations
 
-import resource
 import sys
 import tempfile
 import time
@@ -27,6 +26,7 @@ from benchmarks.choosing import alone, asked_runs
 from benchmarks.edit_to_artifact import artifacts, built_as_it_is, edition
 from benchmarks.emulation import ARCH, EXAMPLE, NAME, TIME_LIMIT_S, artifact_of, example_unit, one_core
 from benchmarks.gemm_example import ONE, example_daemon, following, rest, until_idle
+from benchmarks.process_tree import processor_s
 from benchmarks.reporting import DAEMON_CODE, Row, row
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.worker_protocol import LaunchCounted, WorkerMessage
@@ -108,16 +108,10 @@ def verified_ms(job: VerifyJob, trial: Trial, artifact: bytes, runs: int) -> Tim
     asked = [(trial, found[0]), (None, found[1])]
     for number in range(runs):
         for counted, times in asked if number % 2 == 0 else reversed(asked):
-            start = processor_s()
+            start = processor_s(own=True)
             anyio.run(verified, counted)
-            times.append((processor_s() - start) * 1e3)
+            times.append((processor_s(own=True) - start) * 1e3)
     return found
-
-
-def processor_s() -> float:
-    """Seconds of processor time of this process and of those that it has waited for."""
-    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(one.ru_utime + one.ru_stime for one in both)
 
 
 class Profiled(NamedTuple):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ import anyio
 
 from benchmarks.mutated_instances import ARCHS as MUTATED_ARCHS
 from benchmarks.mutated_instances import RESULTS, Example, stored_results
+from benchmarks.process_tree import processor_s
 from benchmarks.verification import built, is_made_for, verified
 from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.request import CompileRequest
@@ -83,12 +83,6 @@ TITLES = (
 )  # fmt: skip
 
 
-def processor_seconds() -> float:
-    """Of all children so far."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def against_hipcc(example: str, unit: Unit, text: str, trust: Path) -> float:
     """Processor seconds of `ckwatch build` as a multiple of those of hipcc."""
     toolchain = discover()
@@ -98,12 +92,12 @@ def against_hipcc(example: str, unit: Unit, text: str, trust: Path) -> float:
         command = [str(toolchain.hipcc), *toolchain.hip_arguments]
         command += [*compile_flags(request, toolchain), *unit.kernel.flags]
         command += [*include_flags(request, toolchain), "-c", "unit.hip"]
-        begun = processor_seconds()
+        begun = processor_s()
         subprocess.run(command, cwd=folder, env={**os.environ, **toolchain.environment}, check=True)
-        hipcc = processor_seconds() - begun
-    begun = processor_seconds()
+        hipcc = processor_s() - begun
+    begun = processor_s()
     built(example, unit, trust, "--force")
-    return (processor_seconds() - begun) / hipcc
+    return (processor_s() - begun) / hipcc
 
 
 def measured(name: str, library: Path, folder: Path) -> Family:

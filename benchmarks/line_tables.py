@@ -15,8 +15,8 @@ from pathlib import Path
 import anyio
 
 from benchmarks.choosing import alone, asked_runs
-from benchmarks.counted_profiles import processor_s
 from benchmarks.gemm_example import ARCH
+from benchmarks.process_tree import processor_s
 from benchmarks.reporting import DAEMON_CODE, Row, row
 from ckwatch.client import connect
 from ckwatch.compile.build_events import BuildOptions
@@ -69,9 +69,9 @@ async def compared(request: CompileRequest, runs: int) -> tuple[list[float], lis
         await builder.build(request, options)
         for number in range(runs):
             for lines in (True, False) if number % 2 == 0 else (False, True):
-                begun = processor_s()
+                begun = processor_s(own=True)
                 built = await builder.build(replace(request, lines=lines), options)
-                times[lines].append(processor_s() - begun)
+                times[lines].append(processor_s(own=True) - begun)
                 if built.artifact is None or (ProductKind.LINE_TABLES in built.artifact.products) != lines:
                     raise CkwatchError("no line tables, or unasked ones", built.log or built.message)
                 artifacts[lines] = built.artifact

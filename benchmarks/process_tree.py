@@ -1,8 +1,9 @@
-"""The processes below one."""
+"""The processes below one, and the processor time that they took."""
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,12 @@ from pathlib import Path
 from ckwatch.system.processes import process_state
 
 _PROC = Path("/proc")
+
+
+def processor_s(*, own: bool = False) -> float:
+    """Processor time, in s, of all that this process has waited for, and of what these had; with its `own`, too."""
+    whose = (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF)[: 1 + own]
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, whose))
 
 
 def below(root: int) -> dict[int, str]:
